@@ -55,7 +55,11 @@ pub(crate) enum Point {
     External,
     /// `BatchGetItem` of a reader of the history.
     BatchGet,
-    /// A request of seal-fn to DynamoDB, S3 or KMS, other than a query.
+    /// The compare-and-swap of the state of the log.
+    Swap,
+    /// The put of the published checkpoint.
+    Publish,
+    /// Another request of seal-fn to DynamoDB, S3 or KMS, and no query.
     Seal,
 }
 
@@ -232,6 +236,7 @@ fn point(operation: &str, caller: Option<&Caller>) -> Option<Point> {
         (Author::Writer(_) | Author::StreamFunction, "GetItem" | "BatchGetItem" | "Query") => Some(Point::Read),
         (Author::Operator | Author::Redrive, _) => Some(Point::Operator),
         (Author::Sealer, "Query") => None,
+        (Author::Sealer, "TransactWriteItems") => Some(Point::Swap),
         (Author::Sealer, _) => Some(Point::Seal),
         _ => None,
     }

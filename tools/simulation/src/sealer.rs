@@ -1,7 +1,7 @@
 //! seal-fn beside the functions: its own code, with a log in buckets of the same process.
 //!
 //! Each run is an instance of its own, which faults can kill at any request. Requests to DynamoDB go to the connector, others to the buckets
-//! and the key in memory, with the faults of the same [point](Point::Seal).
+//! and the key in memory, with faults of their own.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ use crate::{
     faults::{FaultKind, Point},
     functions::process,
     http::{self, Service},
-    mutation::sealing::change_response,
+    mutation::sealing::{change_request, change_response, is_publication},
     schedule::{KEYS, STATE, TABLE},
     setup::{dynamodb_client, partition},
 };
@@ -125,9 +125,10 @@ impl Sealer {
 }
 
 impl Services {
-    /// Executes a request to S3 or KMS. The mutation may change the response.
-    async fn execute(&self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
+    /// Executes a request to S3 or KMS. The mutation may change both.
+    async fn execute(&self, mut request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
         let uri = request.uri().to_owned();
+        change_request(self.connector.mutations, &mut request);
         let mut response = self.bucket.call(request).await?;
         change_response(self.connector.mutations, &uri, &mut response);
         Ok(response)
@@ -136,7 +137,11 @@ impl Services {
     /// Responds to a request to S3 or KMS, with its fault.
     async fn of_cloud(self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
         // Only an instance can be killed, and not what starts or reads without one.
-        let fault = Caller::current().and_then(|_| self.connector.fault(Point::Seal));
+        let point = match is_publication(&request) {
+            true => Point::Publish,
+            false => Point::Seal,
+        };
+        let fault = Caller::current().and_then(|_| self.connector.fault(point));
         self.connector.delay().await;
         let is_executed = match fault {
             None => return self.execute(request).await,

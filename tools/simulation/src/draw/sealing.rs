@@ -76,6 +76,26 @@ impl Schedule {
         }
         self.steps.sort_by_key(|step| step.at);
         self.faults = (0..rng.usize(0..=6)).map(|_| Fault::draw_of_seal(rng)).collect();
+        if rng.u8(..3) == 0 {
+            // While a request is on its way, other instances seal more.
+            let (on, kind, times, gap) = pick(
+                rng,
+                &[(Point::Swap, Slow, 4, 300), (Point::Publish, Delayed, 1, 20 * SECOND)],
+            );
+            let (start, first) = (rng.u64(..SPAN), self.updates.len());
+            self.fault(on, rng.u32(..3), times, kind);
+            for number in 0..4 {
+                let time = start + number * gap;
+                self.direct(time, 0, "e2", Origin::Client, json!({"A": first}));
+                self.step(time + gap / 2, 0, Seal);
+            }
+            self.steps.sort_by_key(|step| step.at);
+        }
+        if self.has(|kind| matches!(kind, StepKind::Command(Command::Purge(_)))) {
+            // A purge waits for the longest invocation, and not for a put that is executed after it.
+            self.faults
+                .retain(|fault| (fault.on, fault.kind) != (Point::Put, Delayed));
+        }
     }
 }
 
@@ -83,13 +103,14 @@ impl Fault {
     /// Draws a fault, mostly of seal-fn.
     fn draw_of_seal(rng: &mut Rng) -> Self {
         let of_seal = [KilledBefore, KilledAfter, Delayed, Slow, TransactionConflict];
-        let (on, kinds, nth): (_, &[FaultKind], _) = match rng.u8(..9) {
+        let (on, kinds, nth): (_, &[FaultKind], _) = match rng.u8(..10) {
             0 => (Point::Put, &[REQUESTS, &[Delayed]].concat(), 10),
             1 => (Point::Bump, &[REQUESTS, &[Delayed]].concat(), 10),
             2 => (Point::Invoke, &[Redelivered, RedeliveredOutOfOrder], 10),
             3 => (Point::Operator, REQUESTS, 40),
             // Only a request that changes the table can be executed late.
             4 => (Point::OperatorWrite, &[REQUESTS, &[Delayed]].concat(), 10),
+            5 => (Point::Swap, &of_seal, 6),
             _ => (Point::Seal, &[REQUESTS, &of_seal].concat(), 160),
         };
         let (kind, nth, times) = (pick(rng, kinds), rng.u32(..nth), pick(rng, &[1, 1, 1, 2, 3, 8]));

@@ -145,7 +145,7 @@ fn items(response: &mut Value) -> Vec<&mut Value> {
 }
 
 /// Removes an attribute from the items of a read.
-fn remove_all(response: &mut Value, name: &str) {
+pub(super) fn remove_all(response: &mut Value, name: &str) {
     for item in items(response) {
         remove(item, name);
     }

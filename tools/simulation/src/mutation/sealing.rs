@@ -1,6 +1,6 @@
 //! Mutations of sealing and of erasures: requests and responses of seal-fn, and the items that an erasure writes and reads.
 
-use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use serde_json::{Value, json};
 use shared::domain::{
     recorded_at::RecordedAt,
@@ -11,11 +11,27 @@ use crate::{
     caller::Caller,
     mutation::{
         Mutation, Mutations,
-        expressions::{VALUES, remove, writes},
+        expressions::{VALUES, remove, remove_condition, writes},
+        reads::remove_all,
     },
     requests::text,
     schedule::{KEYS, STATE},
 };
+
+/// Changes a request to S3.
+pub(crate) fn change_request(mutations: Mutations, request: &mut HttpRequest) {
+    for header in ["if-match", "if-none-match"] {
+        let is_guarded = is_publication(request) && request.headers().contains_key(header);
+        if is_guarded && mutations.disable("seal-checkpoint") {
+            request.headers_mut().remove(header);
+        }
+    }
+}
+
+/// Returns `true` for the put of the published checkpoint.
+pub(crate) fn is_publication(request: &HttpRequest) -> bool {
+    request.method() == "PUT" && request.uri().contains("/checkpoint?")
+}
 
 /// Changes a response of S3.
 pub(crate) fn change_response(mutations: Mutations, uri: &str, http: &mut HttpResponse) {
@@ -46,6 +62,9 @@ pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
                 *first = json!(millis(since.after(LATE)));
             }
         }
+        // A batch that is sealed twice has the same item.
+        ("seal-swap", "TransactWriteItems") => of_table(STATE, "Put", operation, body).for_each(remove_condition),
+        ("seal-keys", "PutItem") => of_table(KEYS, "Put", operation, body).for_each(remove_condition),
         ("erase-commitment", "PutItem" | "TransactWriteItems") => {
             for put in writes("Put", operation, body) {
                 let entries = put.pointer_mut("/Item/Erased/M").and_then(Value::as_object_mut);
@@ -58,10 +77,18 @@ pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
     }
 }
 
+/// Returns the writes of a kind to a table.
+fn of_table<'a>(table: &str, kind: &str, operation: &str, body: &'a mut Value) -> impl Iterator<Item = &'a mut Value> {
+    let writes = writes(kind, operation, body).into_iter();
+    writes.filter(move |write| write["TableName"] == table)
+}
+
 /// Returns `true` if a request is answered without being executed.
 pub(super) fn skips(mutation: Mutation, caller: Option<&Caller>, operation: &str, body: &Value) -> bool {
     let is_operator = caller.is_some_and(Caller::is_operator);
-    mutation == "erase-keys" && is_operator && operation == "PutItem" && body["TableName"] == KEYS
+    let table = text(body, "/TableName");
+    let skipped = [("erase-keys", KEYS), ("seal-removals", STATE)];
+    is_operator && operation == "PutItem" && skipped.contains(&(mutation, table))
 }
 
 /// Changes a response of DynamoDB.
@@ -78,6 +105,10 @@ pub(super) fn change_read(
         ("seal-batches", "Query", "batches") | ("seal-operations", "Query", "pending") if is_state => {
             response["Items"] = json!([]);
         }
+        ("erase-redrive", "BatchGetItem", _) if caller.is_some_and(Caller::is_operator) => {
+            remove_all(response, "Erasures");
+        }
+        ("erase-compare", _, _) if caller.is_some_and(Caller::is_stream_function) => remove_all(response, "Erased"),
         _ => {}
     }
 }
