@@ -237,7 +237,17 @@ pub(crate) fn check(program: &Path, command: &str) -> Result<(), BenchError> {
 
 /// Builds programs in release mode, the functions as they are deployed, and returns their folder.
 pub(crate) async fn build(packages: &[&str]) -> Result<PathBuf, BenchError> {
-    let built = Command::new("cargo")
+    let mut cargo = Command::new("cargo");
+    // `cargo run` names this package in the environment, which build scripts read: with it, cargo would build their crates again each time.
+    for name in std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()) {
+        if ["CARGO_MANIFEST_", "CARGO_PKG_"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+        {
+            cargo.env_remove(name);
+        }
+    }
+    let built = cargo
         .args(["build", "--quiet", "--release"])
         .args(packages.iter().flat_map(|package| ["-p", package]))
         .current_dir(root())
