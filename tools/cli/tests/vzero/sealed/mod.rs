@@ -107,7 +107,9 @@ fn findings_with(world: &World, name: &str, values: &[(&str, Value)]) -> Vec<Str
         .find(|item| item["Reason"]["S"] == name || item["SK"]["S"] == name)
         .unwrap();
     let mut changed = item.clone();
-    values.iter().for_each(|(name, value)| changed[*name] = value.clone());
+    for (name, value) in values {
+        changed[*name] = value.clone();
+    }
     vzero.block_on(database::put_into(&vzero.client, &table, changed));
     let found = world.findings("");
     vzero.block_on(database::put_into(&vzero.client, &table, item));
