@@ -1,6 +1,6 @@
 //! The local stack after many updates: the time of an update until its version is in history, and the pages of the console.
 //!
-//! The functions are those of the benchmark. The embedded database, the mapping and the console are in this process.
+//! The functions run as released, in processes of their own. The embedded database, the mapping and the console run in this process.
 
 use std::{
     net::{IpAddr, Ipv4Addr},

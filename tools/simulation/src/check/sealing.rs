@@ -241,11 +241,11 @@ fn erased(evidence: &Evidence, sealed: &SealedHistory, add: &mut impl FnMut(Stri
     }
 }
 
-/// What an erasure changes in a version: the value, its commitment, and the fingerprint of the update.
-const REMOVED: [&str; 3] = [SECRET, "Erased", "RequestPayload"];
+/// Attributes that an erasure removes from a version, or adds to it: the value, the fingerprint of the update, and the commitment.
+const CHANGED: [&str; 3] = [SECRET, "RequestPayload", "Erased"];
 
-/// Removes from a schedule and its evidence the attribute that erasures remove, of all versions of their entities: the other guarantees hold
-/// for everything else.
+/// Removes the attributes that erasures change from the schedule and the evidence of the erased entities. All guarantees hold for the other
+/// attributes.
 pub(super) fn without_erased(schedule: &Schedule, evidence: &mut Evidence) -> Schedule {
     let mut schedule = schedule.clone();
     let erased: BTreeSet<_> = schedule
@@ -276,7 +276,7 @@ pub(super) fn without_erased(schedule: &Schedule, evidence: &mut Evidence) -> Sc
     let items = [&mut evidence.items, &mut evidence.recovered].into_iter();
     let items = items.flat_map(|items| items.of_entities_mut(&erased));
     for item in images.chain(items) {
-        remove(item, &REMOVED);
+        remove(item, &CHANGED);
     }
     for versions in evidence
         .read
@@ -285,7 +285,7 @@ pub(super) fn without_erased(schedule: &Schedule, evidence: &mut Evidence) -> Sc
         .flat_map(|(_, read)| read)
         .flatten()
     {
-        versions.1.retain(|name, _| !REMOVED.contains(&name.as_str()));
+        versions.1.retain(|name, _| !CHANGED.contains(&name.as_str()));
     }
     schedule
 }

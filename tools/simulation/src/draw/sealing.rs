@@ -82,11 +82,11 @@ impl Schedule {
                 rng,
                 &[(Point::Swap, Slow, 4, 300), (Point::Publish, Delayed, 1, 20 * SECOND)],
             );
-            let (start, first) = (rng.u64(..SPAN), self.updates.len());
+            let start = rng.u64(..SPAN);
             self.fault(on, rng.u32(..3), times, kind);
             for number in 0..4 {
                 let time = start + number * gap;
-                self.direct(time, 0, "e2", Origin::Client, json!({"A": first}));
+                self.direct(time, 0, "e2", Origin::Client, json!({"A": number}));
                 self.step(time + gap / 2, 0, Seal);
             }
             self.steps.sort_by_key(|step| step.at);
