@@ -3,7 +3,7 @@
 //! A run replaces all figures of a comparison that it measures, and keeps the others, which are recognized by their date and commit. Quick and full
 //! runs replace each other's figures, because the figures of a quick run are not valid.
 
-use std::{fs, io};
+use std::{fs, io, time::Instant};
 
 use crate::{
     args::Args,
@@ -64,7 +64,9 @@ pub(crate) async fn run(args: &Args) -> Result<(), BenchError> {
     let bench = Bench::new(args).await?;
     for (name, measure) in &chosen {
         print_error(name);
+        let started = Instant::now();
         let figures = measure(&bench).await?;
+        print_error(&format!("  {} s", started.elapsed().as_secs()));
         replace(&mut all, &names, name, figures, &origin);
         let json = serde_json::to_string_pretty(&all).map_err(io::Error::from)?;
         fs::write(&results, json + "\n")?;

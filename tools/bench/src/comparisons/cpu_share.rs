@@ -47,7 +47,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     let stub = Stub::serve(LATENCY, Some(&bench.certificate))?;
     let mut figures = Vec::new();
     for role in Role::BOTH {
-        for &memory_mb in bench.size(&MEMORY_SIZES[..], &MEMORY_SIZES[2..3]) {
+        for &memory_mb in bench.size(&MEMORY_SIZES[..], &MEMORY_SIZES[1..2]) {
             let size = Size {
                 bench,
                 role,

@@ -52,7 +52,7 @@ pub(super) async fn start(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
             let [to_first_poll, ..] = hosted.cold_start(&events::empty()).await?;
             Ok([to_first_poll, floor])
         };
-        let starts = in_turn(bench.simple(), bench.size(200, 5), start).await?;
+        let starts = in_turn(bench.simple(), bench.size(120, 5), start).await?;
         for (label, share, most) in [("p50", 0.5, 0.018), ("p99", 0.99, 0.02)] {
             let unit = format!("ms, {label}, {}", role.name());
             figures.extend(starts.figures(&unit, share, 0, &[(PYTHON, Target::RatioAtMost(most))]));
