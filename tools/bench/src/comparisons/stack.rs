@@ -1,4 +1,5 @@
-//! The local stack after many updates: the time of an update until its version is in history, and the pages of the console.
+//! The local stack after many updates: the time of an update until its version is in history, and the pages of the console. And the updates of one
+//! entity with its own history table.
 //!
 //! The functions run as released, in processes of their own. The embedded database, the mapping and the console run in this process.
 
@@ -29,6 +30,8 @@ const ENTITIES: usize = 10;
 const BATCH: usize = 100;
 /// Maximum time of an update beside that after the first block.
 const MAX_GROWTH: f64 = 1.3;
+/// Minimum updates a second of one entity. DynamoDB accepts 1,000 writes of its latest item.
+const MIN_OF_ONE: f64 = 900.0;
 /// Maximum time of a page in milliseconds.
 const MAX_PAGE: f64 = 100.0;
 /// Maximum time in which a block becomes history.
@@ -37,8 +40,7 @@ const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     let (blocks, block, compared) = (bench.size(100, 6), bench.size(1_000, 100), bench.size(5, 2));
-    let stack = start(bench).await?;
-    let writer = Hosted::of(stack.lambda.clone(), Role::Writer, &stack.logs);
+    let (stack, writer) = start(bench, &[]).await?;
     let (mut times, mut early, mut half) = (Vec::new(), Vec::new(), RecordedAt::since_epoch(Duration::ZERO));
     for number in 0..blocks {
         if number == compared + 1 {
@@ -47,7 +49,8 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
         if [compared / 2, blocks / 2].contains(&number) {
             half = RecordedAt::since_epoch(clock::since_epoch());
         }
-        times.push(write(&stack, &writer, number * block..(number + 1) * block).await?);
+        let numbers = number * block..(number + 1) * block;
+        times.push(write(&stack, &writer, numbers, ENTITIES).await?);
     }
     let versions = blocks * block / ENTITIES;
     let late = pages(bench, &stack, versions, half).await?;
@@ -62,13 +65,25 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
         let figure = figure.compared_with(few.clone(), median(early));
         figures.push(figure.with_target(Target::AtMost(MAX_PAGE)));
     }
+    drop((stack, writer));
+    let (stack, writer) = start(bench, &[("HistoryTable".to_owned(), "own".to_owned())]).await?;
+    let mut rates = Vec::new();
+    for number in 0..=compared {
+        rates.push(1_000.0 / write(&stack, &writer, number * block..(number + 1) * block, 1).await?);
+    }
+    let rate = Figure::of_several(
+        "updates a second until history, one entity, own history table",
+        &rates[1..],
+    );
+    figures.push(rate.with_target(Target::AtLeast(MIN_OF_ONE)));
     Ok(figures)
 }
 
-async fn start(bench: &Bench) -> Result<Stack, BenchError> {
+/// Starts a stack with these parameters, and returns it with its writer.
+async fn start(bench: &Bench, parameters: &[(String, String)]) -> Result<(Stack, Hosted), BenchError> {
     let ours = &bench.subjects[0];
     let bootstraps = Role::BOTH.map(|role| (role.name().to_owned(), ours.program(role).to_owned()));
-    let template = Template::read(&root().join("template.yaml"), &[]).map_err(cannot("read the template"))?;
+    let template = Template::read(&root().join("template.yaml"), parameters).map_err(cannot("read the template"))?;
     let options = Options {
         template,
         dynamodb: None,
@@ -80,15 +95,24 @@ async fn start(bench: &Bench) -> Result<Stack, BenchError> {
         seal: None,
         bootstraps: bootstraps.into(),
     };
-    Box::pin(Stack::start(options)).await.map_err(cannot("start the stack"))
+    let stack = Box::pin(Stack::start(options))
+        .await
+        .map_err(cannot("start the stack"))?;
+    let writer = Hosted::of(stack.lambda.clone(), Role::Writer, &stack.logs);
+    Ok((stack, writer))
 }
 
-/// Sends the updates with these numbers, and returns the time in milliseconds for each until all are in history.
+/// Sends the updates with these numbers in turn to so many entities, and returns the time in milliseconds for each until all are in history.
 #[allow(clippy::cast_precision_loss, reason = "some thousands")]
-async fn write(stack: &Stack, writer: &Hosted, numbers: std::ops::Range<usize>) -> Result<f64, BenchError> {
+async fn write(
+    stack: &Stack,
+    writer: &Hosted,
+    numbers: std::ops::Range<usize>,
+    entities: usize,
+) -> Result<f64, BenchError> {
     let (started, count, end) = (Instant::now(), numbers.len(), numbers.end);
     for first in numbers.step_by(BATCH) {
-        let event = events::updates(first..first + BATCH, ENTITIES);
+        let event = events::updates(first..first + BATCH, entities);
         // As a queue, which delivers a message again that failed, such as by a timeout: the database deletes expired items now and then.
         if writer.invoke(&event).await.is_err() {
             writer.invoke(&event).await?;
