@@ -153,6 +153,9 @@ pub(crate) const PYTHON_TUNED: &str = "Python tuned";
 pub(crate) const NODE: &str = "Node";
 pub(crate) const NODE_TUNED: &str = "Node tuned";
 pub(crate) const FLOOR: &str = "floor";
+/// Packages that are built together. The functions are built alone, as they are deployed: with `vzero`, they would get its features of the libraries.
+const FUNCTIONS: &[&str] = &["writer-fn", "stream-fn"];
+pub(crate) const VZERO: &[&str] = &["vzero"];
 
 /// Returns our functions, built unless `functions` contains them, and the peers that are installed.
 pub(crate) async fn find(functions: Option<&Path>) -> Result<Vec<Subject>, BenchError> {
@@ -160,7 +163,7 @@ pub(crate) async fn find(functions: Option<&Path>) -> Result<Vec<Subject>, Bench
         Role::BOTH.map(|role| folder.join(role.name()).join("bootstrap"))
     } else {
         print_error("building the functions");
-        let built = build(&["writer-fn", "stream-fn"]).await?;
+        let built = build(FUNCTIONS).await?;
         Role::BOTH.map(|role| built.join(role.name()))
     };
     for program in &programs {
@@ -203,13 +206,11 @@ pub(crate) async fn setup(args: &Args) -> Result<(), BenchError> {
             "cannot install the peers: see the errors above".to_owned(),
         ));
     }
-    let functions = args.functions.is_none().then_some(&["writer-fn", "stream-fn"][..]);
-    let vzero = args.vzero.is_none().then_some(&["vzero"][..]);
-    let packages = [functions, vzero].into_iter().flatten().flatten().copied();
-    let packages: Vec<_> = packages.collect();
-    print_error(&format!("building {}", packages.join(", ")));
-    if !packages.is_empty() {
-        build(&packages).await?;
+    let functions = args.functions.is_none().then_some(FUNCTIONS);
+    let vzero = args.vzero.is_none().then_some(VZERO);
+    for packages in [functions, vzero].into_iter().flatten() {
+        print_error(&format!("building {}", packages.join(", ")));
+        build(packages).await?;
     }
     Ok(())
 }

@@ -85,7 +85,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
             )));
         }
         Some(vzero) => vzero.clone(),
-        None => subject::build(&["vzero"]).await?.join("vzero"),
+        None => subject::build(subject::VZERO).await?.join("vzero"),
     };
     let many = bench.entities.unwrap_or_else(|| bench.size(100_000, 1_000));
     let few = many / 10;
