@@ -38,12 +38,19 @@ pub(crate) fn event(role: Role, items: usize, subject: &Subject) -> String {
 /// Returns an event with the updates of these numbers, sent now, in turn to so many entities.
 pub(crate) fn updates(numbers: Range<usize>, entities: usize) -> String {
     let sent = clock::since_epoch().as_millis();
-    let message = |number: usize| {
-        let mut update = update(&entity(number % entities));
-        update["Temperature"] = number.into();
-        message(number, sent, &update)
-    };
+    let message = |number| message(number, sent, &numbered(number, entities));
     json!({ "Records": numbers.map(message).collect::<Vec<_>>() }).to_string()
+}
+
+/// Returns the update of this number, as an event of its own.
+pub(crate) fn single(number: usize, entities: usize) -> String {
+    numbered(number, entities).to_string()
+}
+
+fn numbered(number: usize, entities: usize) -> Value {
+    let mut update = update(&entity(number % entities));
+    update["Temperature"] = number.into();
+    update
 }
 
 /// Returns an event that results in no write, for either function.

@@ -13,7 +13,7 @@ use std::{
 use crate::error::BenchError;
 
 /// Memory sizes at which functions are measured, in MB. The largest has one vCPU.
-pub(crate) const MEMORY_SIZES: [u32; 3] = [128, 512, VCPU_MEMORY_MB];
+pub(crate) const MEMORY_SIZES: [u32; 2] = [128, VCPU_MEMORY_MB];
 /// Memory at which a function has one vCPU, in MB.
 const VCPU_MEMORY_MB: u32 = 1769;
 /// Period of the quota: an assumption, since AWS does not document it. A longer period would let a start use the CPU freely for

@@ -153,9 +153,12 @@ pub(crate) const PYTHON_TUNED: &str = "Python tuned";
 pub(crate) const NODE: &str = "Node";
 pub(crate) const NODE_TUNED: &str = "Node tuned";
 pub(crate) const FLOOR: &str = "floor";
-/// Packages that are built together. The functions are built alone, as they are deployed: with `vzero`, they would get its features of the libraries.
-const FUNCTIONS: &[&str] = &["writer-fn", "stream-fn"];
-pub(crate) const VZERO: &[&str] = &["vzero"];
+/// CPU for which cargo-lambda builds.
+const CPU: &str = if cfg!(target_arch = "x86_64") {
+    "haswell"
+} else {
+    "neoverse-n1"
+};
 
 /// Returns our functions, built unless `functions` contains them, and the peers that are installed.
 pub(crate) async fn find(functions: Option<&Path>) -> Result<Vec<Subject>, BenchError> {
@@ -163,7 +166,7 @@ pub(crate) async fn find(functions: Option<&Path>) -> Result<Vec<Subject>, Bench
         Role::BOTH.map(|role| folder.join(role.name()).join("bootstrap"))
     } else {
         print_error("building the functions");
-        let built = build(FUNCTIONS).await?;
+        let built = build_functions().await?;
         Role::BOTH.map(|role| built.join(role.name()))
     };
     for program in &programs {
@@ -206,11 +209,13 @@ pub(crate) async fn setup(args: &Args) -> Result<(), BenchError> {
             "cannot install the peers: see the errors above".to_owned(),
         ));
     }
-    let functions = args.functions.is_none().then_some(FUNCTIONS);
-    let vzero = args.vzero.is_none().then_some(VZERO);
-    for packages in [functions, vzero].into_iter().flatten() {
-        print_error(&format!("building {}", packages.join(", ")));
-        build(packages).await?;
+    if args.functions.is_none() {
+        print_error("building the functions");
+        build_functions().await?;
+    }
+    if args.vzero.is_none() {
+        print_error("building vzero");
+        build_vzero().await?;
     }
     Ok(())
 }
@@ -236,8 +241,22 @@ pub(crate) fn check(program: &Path, command: &str) -> Result<(), BenchError> {
     )))
 }
 
-/// Builds programs in release mode, the functions as they are deployed, and returns their folder.
-pub(crate) async fn build(packages: &[&str]) -> Result<PathBuf, BenchError> {
+/// Builds the functions as cargo-lambda does, and returns their folder. They are built alone: with `vzero`, they would get its features of the
+/// libraries.
+async fn build_functions() -> Result<PathBuf, BenchError> {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let arguments = ["-p", "writer-fn", "-p", "stream-fn", "--target", &target];
+    let built = build(&arguments, &format!("-Ctarget-cpu={CPU}")).await?;
+    Ok(built.join(target).join("release"))
+}
+
+/// Builds `vzero`, and returns its path.
+pub(crate) async fn build_vzero() -> Result<PathBuf, BenchError> {
+    Ok(build(&["-p", "vzero"], "").await?.join("release/vzero"))
+}
+
+/// Builds programs in release mode, and returns the folder of all builds.
+async fn build(arguments: &[&str], flags: &str) -> Result<PathBuf, BenchError> {
     let mut cargo = Command::new("cargo");
     // `cargo run` names this package in the environment, which build scripts read: with it, cargo would build their crates again each time.
     for name in std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()) {
@@ -248,23 +267,23 @@ pub(crate) async fn build(packages: &[&str]) -> Result<PathBuf, BenchError> {
             cargo.env_remove(name);
         }
     }
+    if !flags.is_empty() {
+        cargo.env("RUSTFLAGS", flags);
+    }
     let built = cargo
         .args(["build", "--quiet", "--release"])
-        .args(packages.iter().flat_map(|package| ["-p", package]))
+        .args(arguments)
         .current_dir(root())
         .output()
         .await?;
     if !built.status.success() {
         let stderr = String::from_utf8_lossy(&built.stderr);
-        return Err(BenchError::Failed(format!(
-            "cannot build {}: {stderr}",
-            packages.join(", ")
-        )));
+        return Err(BenchError::Failed(format!("cannot build {}: {stderr}", arguments[1])));
     }
-    // Beside this program, or, if this is a debug build, in the folder beside its own.
+    // The parent of this program's folder.
     let program = std::env::current_exe()?;
     let target = program.ancestors().find(|folder| folder.join("release").is_dir());
-    Ok(target.map_or_else(|| root().join("target/release"), |target| target.join("release")))
+    Ok(target.map_or_else(|| root().join("target"), Path::to_owned))
 }
 
 /// Finds an installed program.

@@ -21,7 +21,6 @@ const WARM_TIME: Duration = Duration::from_millis(300);
 
 /// A name of an event, and the number of its updates or records.
 type Workload = (&'static str, usize);
-const FULL_BATCH: Workload = ("stream batch of 1000", 1000);
 
 /// Returns the workloads of a function, beginning with the workload of its first invocation.
 fn workloads(role: Role) -> [Workload; 2] {
@@ -47,7 +46,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     let stub = Stub::serve(LATENCY, Some(&bench.certificate))?;
     let mut figures = Vec::new();
     for role in Role::BOTH {
-        for &memory_mb in bench.size(&MEMORY_SIZES[..], &MEMORY_SIZES[1..2]) {
+        for &memory_mb in bench.size(&MEMORY_SIZES[..], &MEMORY_SIZES[1..]) {
             let size = Size {
                 bench,
                 role,
@@ -74,12 +73,8 @@ struct Size<'a> {
 impl Size<'_> {
     /// Returns the figures of all subjects.
     async fn figures(&self) -> Result<Vec<Figure>, BenchError> {
-        let (bench, workloads) = (self.bench, workloads(self.role));
-        let time = bench.size(WARM_TIME, Duration::ZERO);
-        let runs = in_turn(bench.simple(), bench.size(3, 1), |subject| {
-            self.run(subject, workloads, time)
-        })
-        .await?;
+        let bench = self.bench;
+        let runs = in_turn(bench.simple(), bench.size(3, 1), |subject| self.run(subject)).await?;
         let target = |target| (self.memory_mb == TARGET_MB).then_some((PYTHON, target));
         let mut figures = Vec::new();
         for (index, (what, most)) in [
@@ -102,17 +97,8 @@ impl Size<'_> {
             Some((_, target)) => initialized.with_target(target),
             None => initialized,
         });
-        for (index, (name, _)) in WARM.into_iter().zip(workloads) {
+        for (index, (name, _)) in WARM.into_iter().zip(workloads(self.role)) {
             figures.extend(runs.figures(&self.unit(&format!("of a {name}")), 0.5, index, &[]));
-        }
-        if self.role == Role::Stream && !bench.quick {
-            // In one process of each subject: a full batch takes half a minute in a peer with the smallest share.
-            let workloads = [workloads[0], FULL_BATCH];
-            let runs = in_turn(bench.simple(), 1, |subject| {
-                self.run(subject, workloads, Duration::ZERO)
-            })
-            .await?;
-            figures.extend(runs.figures(&self.unit(&format!("of a {}", FULL_BATCH.0)), 0.5, WARM[1], &[]));
         }
         Ok(figures)
     }
@@ -121,12 +107,13 @@ impl Size<'_> {
         format!("ms {what}, {} MB, {}", self.memory_mb, self.role.name())
     }
 
-    async fn run(&self, subject: &Subject, workloads: [Workload; 2], time: Duration) -> Result<Run, BenchError> {
+    async fn run(&self, subject: &Subject) -> Result<Run, BenchError> {
         let Self { role, memory_mb, .. } = *self;
+        let time = self.bench.size(WARM_TIME, Duration::ZERO);
         let limits = Limits::create(self.controllers, memory_mb)?;
         limits.limit_cpu()?;
         let hosted = self.bench.host(subject, role, self.stub, Some(limits))?;
-        let events = workloads.map(|(_, items)| events::event(role, items, subject));
+        let events = workloads(role).map(|(_, items)| events::event(role, items, subject));
         let run = async {
             let [to_poll, to_response, invocation] = hosted.cold_start(&events[0]).await?;
             let first = hosted.mean_time(&events[0], time).await?;

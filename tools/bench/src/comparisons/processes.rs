@@ -30,6 +30,8 @@ const COLD_PATH: [(&str, &Targets); 3] = [
 ];
 /// Batch size of the template, and one at which the CPU limits the throughput instead of the latency.
 const QUEUE_BATCHES: [(usize, &str); 2] = [(10, ""), (100, ", batches of 100")];
+/// Maximum batch size of a peer that processes one item after the other: each takes as long as in a larger batch.
+const MAX_SEQUENTIAL: usize = 250;
 /// Maximum CPU time of an update, in microseconds.
 const MAX_UPDATE_CPU: f64 = 150.0;
 /// Maximum number of requests for a change of an attached table: a read, and a part of a batch of 25.
@@ -105,9 +107,11 @@ async fn batches<'a>(
     (count, sequential): (usize, usize),
 ) -> Result<Measurements<'a, 3>, BenchError> {
     let measure = async |subject: &Subject| {
+        let (items, count) = match subject.kind {
+            Kind::Sequential => (items.min(MAX_SEQUENTIAL), sequential),
+            _ => (items, count),
+        };
         let event = events::event(role, items, subject);
-        let is_sequential = subject.kind == Kind::Sequential;
-        let count = if is_sequential { sequential } else { count };
         let hosted = bench.host(subject, role, stub, None)?;
         let before = stub.requests();
         let [per_second, cpu] = hosted.batches(&event, items, count).await?;
@@ -133,7 +137,7 @@ pub(super) async fn stream(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
 /// User and system time for a record, if requests take no time.
 pub(super) async fn stream_cpu(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     let targets = per_item(0.02, 0.12);
-    let rounds = bench.size(5, 1);
+    let rounds = bench.size(3, 1);
     records(bench, Duration::ZERO, rounds, 2, ("µs CPU a record", 1, &targets)).await
 }
 
@@ -179,7 +183,7 @@ pub(super) async fn writer(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
         let counts = [bench.size(2000, 50), bench.size(200, 20)].map(|updates| (updates / items).max(1));
         let workload = (Role::Writer, items);
         let subjects = bench.subjects.iter();
-        let measured = batches(bench, &stub, subjects, workload, bench.size(5, 1), counts.into()).await?;
+        let measured = batches(bench, &stub, subjects, workload, bench.size(3, 1), counts.into()).await?;
         figures.extend(measured.figures(&format!("updates a second{label}"), 0.5, 0, &throughput));
         let unit = format!("µs CPU an update{label}");
         figures.extend(measured.figures(&unit, 0.5, 1, &per_item(0.05, 0.1)));

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::stream::{self, TryStreamExt as _};
 use local::{
     stack::{Options, Stack, listen},
     template::Template,
@@ -30,8 +31,10 @@ const ENTITIES: usize = 10;
 const BATCH: usize = 100;
 /// Maximum time of an update beside that after the first block.
 const MAX_GROWTH: f64 = 1.3;
-/// Minimum updates a second of one entity. DynamoDB accepts 1,000 writes of its latest item.
-const MIN_OF_ONE: f64 = 900.0;
+/// Minimum updates a second of one entity, beside those of several.
+const MIN_OF_ONE: f64 = 0.8;
+/// Direct updates at a time.
+const CONCURRENT: usize = 8;
 /// Maximum time of a page in milliseconds.
 const MAX_PAGE: f64 = 100.0;
 /// Maximum time in which a block becomes history.
@@ -67,16 +70,34 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     }
     drop((stack, writer));
     let (stack, writer) = start(bench, &[("HistoryTable".to_owned(), "own".to_owned())]).await?;
-    let mut rates = Vec::new();
-    for number in 0..=compared {
-        rates.push(1_000.0 / write(&stack, &writer, number * block..(number + 1) * block, 1).await?);
-    }
-    let rate = Figure::of_several(
-        "updates a second until history, one entity, own history table",
-        &rates[1..],
-    );
-    figures.push(rate.with_target(Target::AtLeast(MIN_OF_ONE)));
+    let count = bench.size(2_000, 100);
+    direct(&stack, &writer, 0..count, ENTITIES).await?;
+    let several = direct(&stack, &writer, count..2 * count, ENTITIES).await?;
+    let one = direct(&stack, &writer, 2 * count..3 * count, 1).await?;
+    let unit = "updates a second until history, direct, one entity, own history table";
+    let figure = Figure::new(unit, one).compared_with(format!("{ENTITIES} entities"), several);
+    figures.push(figure.with_target(Target::RatioAtLeast(MIN_OF_ONE)));
+    let queued = write(&stack, &writer, 3 * count..3 * count + BATCH, 1).await?;
+    let unit = format!("updates a second until history, {BATCH} in a queue, one entity, own history table");
+    figures.push(Figure::new(unit, 1_000.0 / queued));
     Ok(figures)
+}
+
+/// Sends single updates, several at a time, in turn to so many entities, and returns the updates a second until all are in history.
+#[allow(clippy::cast_precision_loss, reason = "some thousands")]
+async fn direct(
+    stack: &Stack,
+    writer: &Hosted,
+    numbers: std::ops::Range<usize>,
+    entities: usize,
+) -> Result<f64, BenchError> {
+    let (started, count, end) = (Instant::now(), numbers.len(), numbers.end);
+    let sent = stream::iter(numbers.map(Ok)).try_for_each_concurrent(CONCURRENT, async |number| {
+        writer.invoke(&events::single(number, entities)).await.map(drop)
+    });
+    sent.await?;
+    in_history(stack, end).await?;
+    Ok(count as f64 / started.elapsed().as_secs_f64())
 }
 
 /// Starts a stack with these parameters, and returns it with its writer.
@@ -118,10 +139,17 @@ async fn write(
             writer.invoke(&event).await?;
         }
     }
+    in_history(stack, end).await?;
+    Ok(millis(started.elapsed()) / count as f64)
+}
+
+/// Waits until so many updates are in history.
+async fn in_history(stack: &Stack, count: usize) -> Result<(), BenchError> {
+    let started = Instant::now();
     loop {
         let counts = stack.mapping.counters.get();
-        if counts.done >= end {
-            break;
+        if counts.done >= count {
+            return Ok(());
         }
         if counts.failed > 0 || started.elapsed() > MAX_WAIT {
             return Err(BenchError::Failed(format!(
@@ -130,7 +158,6 @@ async fn write(
         }
         sleep(Duration::from_millis(1)).await;
     }
-    Ok(millis(started.elapsed()) / count as f64)
 }
 
 /// Returns the times of pages of the console in milliseconds.

@@ -50,7 +50,9 @@ const COPIED: u64 = 2_000;
 /// Seconds between two versions of an entity. The first one is of this time, in seconds since 1970.
 const INTERVAL: u64 = 1_000;
 const FIRST: u64 = 1_767_225_600;
-/// Maximum memory of a command, in MB, and its maximum growth with ten times the entities: the variance of the allocator.
+/// Maximum number of entities beside which the others are measured.
+const FEW: u64 = 10_000;
+/// Maximum memory of a command, in MB, and its maximum growth with more entities: the variance of the allocator.
 const MAX_MEMORY: f64 = 200.0;
 const MAX_GROWTH: f64 = 1.05;
 /// Maximum exponent with which the time of a command grows with the entities: 1 is in proportion, 1.1 is 26 % more at ten times the entities, because
@@ -85,10 +87,10 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
             )));
         }
         Some(vzero) => vzero.clone(),
-        None => subject::build(subject::VZERO).await?.join("vzero"),
+        None => subject::build_vzero().await?,
     };
-    let many = bench.entities.unwrap_or_else(|| bench.size(100_000, 1_000));
-    let few = many / 10;
+    let many = bench.entities.unwrap_or_else(|| bench.size(30_000, 1_000));
+    let few = (many / 3).min(FEW);
     // The units of an item do not depend on the number of items.
     let units = run(&vzero, bench.size(1_000, 100), true).await?;
     let small = run(&vzero, few, false).await?;
@@ -116,7 +118,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
         figures.push(memory.clone().with_target(Target::AtMost(MAX_MEMORY)));
         let growth = memory.compared_with(format!("{few} entities"), small.memory);
         figures.push(growth.with_target(Target::RatioAtMost(MAX_GROWTH)));
-        let exponent = (ended.seconds / small.seconds).log10();
+        let exponent = (ended.seconds / small.seconds).ln() / (count(many) / count(few)).ln();
         let exponent = Figure::new(format!("exponent of the time from {few} entities, {name}"), exponent);
         figures.push(exponent.with_target(Target::AtMost(MAX_EXPONENT)));
     }
