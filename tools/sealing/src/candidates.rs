@@ -14,7 +14,7 @@ use shared::{
         entity::EntityId,
         keys::{partition_key_of, sort_key_of},
         recorded_at::RecordedAt,
-        time_index::{INSERTED_AT, late_partitions, parse, partitions},
+        time_index::{self, AHEAD, INSERTED_AT, late_partitions, parse, partitions},
         version::Version,
     },
     dynamodb::{Store, client::error::ServiceError},
@@ -99,11 +99,8 @@ pub async fn candidates(
 
 fn candidate(store: &Store, partition: &str, entry: &Item) -> Option<Candidate> {
     let inserted_at = text(entry, INSERTED_AT)?;
-    let (inserted, recorded) = parse(inserted_at)?;
+    let (inserted, _) = parse(inserted_at)?;
     let is_late = partition.starts_with("late");
-    let since = recorded.map_or(String::new(), |time| {
-        shared::domain::time_index::millis(time.before(shared::domain::time_index::AHEAD))
-    });
     Some(Candidate {
         entity: EntityId::new(partition_key_of(entry)?).ok()?,
         version: store.digits().version_of_item(entry)?,
@@ -112,8 +109,14 @@ fn candidate(store: &Store, partition: &str, entry: &Item) -> Option<Candidate> 
             inserted: millis(inserted),
             key: key_of(partition_key_of(entry)?, sort_key_of(entry)?),
         },
-        since: is_late.then_some(since),
+        since: is_late.then(|| earliest(inserted_at)),
     })
+}
+
+/// Returns the earliest time at which a version with this mark can have been inserted.
+pub(crate) fn earliest(mark: &str) -> String {
+    let recorded = parse(mark).and_then(|(_, recorded)| recorded);
+    recorded.map_or(String::new(), |time| time_index::millis(time.before(AHEAD)))
 }
 
 fn millis(time: RecordedAt) -> u64 {

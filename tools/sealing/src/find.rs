@@ -17,10 +17,11 @@ use seal::{
 };
 use shared::domain::{
     recorded_at::RecordedAt,
-    time_index::{AHEAD, LATE, millis, parse},
+    time_index::{LATE, millis, parse},
 };
 
 use crate::{
+    candidates::earliest,
     error::SealError,
     log::Log,
     state::{Batch, StateTable},
@@ -106,7 +107,7 @@ impl Finder<'_> {
         let mut batches = Vec::new();
         let add = |batch: Batch| {
             if can_contain(&batch, inserted) {
-                batches.push(batch.first_index..(batch.first_index + batch.count).min(self.size));
+                batches.push(batch.first_index..batch.first_index + batch.count);
             }
             end.as_ref().is_none_or(|end| batch.inserted.0 <= *end)
         };
@@ -117,12 +118,6 @@ impl Finder<'_> {
         let found: Vec<_> = stream::iter(searches).buffered(CONCURRENCY).try_collect().await?;
         Ok(found.into_iter().flatten().collect())
     }
-}
-
-/// Returns the earliest time at which a version with this mark can have been inserted.
-fn earliest(mark: &str) -> String {
-    let recorded = parse(mark).and_then(|(_, recorded)| recorded);
-    recorded.map_or(String::new(), |time| millis(time.before(AHEAD)))
 }
 
 /// Returns `true` if a version with one of these marks, which are sorted, can be in the batch.
@@ -225,14 +220,18 @@ mod tests {
         let of_batch = batch
             .iter()
             .flat_map(|(tag, count)| (1..=*count).map(|version| leaf(*tag, version)));
-        let mut all: Vec<_> = (0..100).map(|version| leaf(5, 2000 + version)).collect();
+        let mut all: Vec<_> = (0..100).map(|version| leaf(3, 2000 + version)).collect();
         all.extend(of_batch);
         all.extend((1..200).map(|version| leaf(3, 5000 + version)));
+        // More than are read together.
+        all.extend((0..64 * WIDTH).map(|version| leaf(8, version)));
+        all.push(leaf(3, 1));
         let folder = tempfile::tempdir().unwrap();
         let log = Log(Objects::Folder(folder.path().to_owned()));
-        let entries: Vec<_> = all.iter().map(|leaf| leaf.bytes().to_vec()).collect();
+        let mut entries: Vec<_> = all.iter().map(|leaf| leaf.bytes().to_vec()).collect();
+        entries.push(b"not a leaf".to_vec());
         log.write(Edge::default().append(&entries).unwrap()).await.unwrap();
-        let size = all.len() as u64;
+        let (end, size) = (all.len() as u64, entries.len() as u64);
         let find = async |tag, within, is_sorted| {
             let found = leaves_of(&log, size, [tag; 32], within, is_sorted).await.unwrap();
             assert!(
@@ -247,9 +246,10 @@ mod tests {
             let expected: u64 = versions.map(|(_, count)| count).sum();
             assert_eq!(find(tag, 100..1800, true).await as u64, expected, "{tag}");
         }
-        assert_eq!(find(3, 0..size, false).await, 155 + 199);
-        assert_eq!(find(5, 0..size, false).await, 700);
+        assert_eq!(find(3, 0..end, false).await, 100 + 155 + 199 + 1);
+        assert_eq!(find(5, 0..end, false).await, 600);
         assert_eq!(find(5, 258..258, true).await, 0);
         assert_eq!(find(3, 103..200, true).await, 97);
+        assert!(leaves_of(&log, size, [3; 32], 0..size, false).await.is_err());
     }
 }

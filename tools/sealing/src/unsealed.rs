@@ -6,10 +6,10 @@ use std::{
 };
 
 use seal::format::leaf::{Kind, Leaf};
-use shared::domain::{entity::EntityId, recorded_at::RecordedAt, time_index, version::Version};
+use shared::domain::{entity::EntityId, recorded_at::RecordedAt, time_index::millis, version::Version};
 
 use crate::{
-    candidates::Candidate,
+    candidates::{Candidate, earliest},
     error::SealError,
     sealer::{Head, Sealer, Table},
     staged::Known,
@@ -33,8 +33,9 @@ impl Sealer {
         for candidate in &mut fresh {
             // It was removed and inserted again: by a redelivery, or because the entity was purged and began again.
             if let Some(inserted) = before(candidate) {
-                let inserted = RecordedAt::since_epoch(Duration::from_millis(inserted));
-                candidate.since.get_or_insert(time_index::millis(inserted));
+                let inserted = millis(RecordedAt::since_epoch(Duration::from_millis(inserted)));
+                let since = candidate.since.take().unwrap_or_else(|| earliest(&candidate.inserted));
+                candidate.since = Some(since.min(inserted));
             }
         }
         let is_unsure = |candidate: &&Candidate| candidate.since.is_some() || head.known.is_none();
