@@ -49,9 +49,6 @@ impl Sealer {
                     "the published checkpoint has another root than the state of the log",
                 ));
             }
-            if size > state.size {
-                continue;
-            }
             if state.size == 0 {
                 let edge = Edge::default();
                 return Ok(Head {

@@ -180,7 +180,7 @@ impl Log {
         (first, end): (u64, u64),
         mut add: impl FnMut(u64, &[u8]),
     ) -> Result<(), SealError> {
-        let tiles = first / WIDTH..end.min(size).div_ceil(WIDTH);
+        let tiles = first / WIDTH..end.div_ceil(WIDTH);
         let reads = tiles
             .filter_map(|number| Tile::of_tree(Content::Entries, number, size))
             .map(async |tile| {
@@ -233,5 +233,10 @@ mod tests {
         };
         let published = log.publish(&other, &signer).await;
         assert!(matches!(published, Err(SealError::Contradiction(_))));
+        // A checkpoint is signed once: another note of it can differ.
+        let note = signer.sign(&checkpoint(11)).await.unwrap() + "— witness AAAAAAAA\n";
+        log.0.create("checkpoints/11", note.as_bytes()).await.unwrap();
+        log.publish(&checkpoint(11), &signer).await.unwrap();
+        assert_eq!(log.0.get("checkpoint").await.unwrap().unwrap().bytes, note.as_bytes());
     }
 }

@@ -225,9 +225,6 @@ fn tag_of(bytes: &[u8]) -> String {
 /// Creates a file with its whole content. Returns `false` if it exists.
 fn create_file(folder: &Path, path: &str, bytes: &[u8]) -> io::Result<bool> {
     let target = folder.join(path);
-    if target.exists() {
-        return Ok(false);
-    }
     if let Some(parent) = target.parent() {
         fs::create_dir_all(parent)?;
     }
@@ -269,6 +266,8 @@ mod tests {
             assert_eq!(objects.create("a/b", bytes).await.is_ok(), is_created);
             assert_eq!(objects.get("a/b").await.unwrap().unwrap().bytes, b"1");
         }
+        assert!(objects.get("a").await.is_err());
+        objects.delete("a/c").await.unwrap();
     }
 
     #[test]

@@ -3,7 +3,6 @@
 
 mod items;
 
-use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue as Value};
 pub use operations::sealed::Operation;
 use operations::sealed::{self, PENDING};
 use seal::format::leaf::Kind;
@@ -13,14 +12,14 @@ use shared::{
         Store,
         client::error::ServiceError,
         expression::Expression,
-        key, n,
+        key,
         read::query_items::Cursor,
         s,
         write::{Write, send_together},
     },
 };
 
-use self::items::{BATCHES, LOG, REQUEST, STATE, batch_item, batch_of, is_request, state_item, state_of};
+use self::items::{BATCHES, LOG, REQUEST, STAGING, STATE, batch_item, batch_of, is_request, state_item, state_of};
 pub use self::items::{Batch, Request, State};
 use crate::error::SealError;
 
@@ -73,24 +72,19 @@ impl StateTable {
         batch: &Batch,
         operations: &[Operation],
     ) -> Result<bool, SealError> {
-        let mut condition = Expression::default();
-        if old.size == 0 {
-            condition = Expression::absent();
-        } else {
-            condition.condition("#size = :size AND #root = :root");
-            condition.name("#size", "Size").value(":size", n(old.size));
-            condition
-                .name("#root", "Root")
-                .value(":root", Value::B(Blob::new(old.root)));
+        let mut condition = Expression::absent();
+        if old.size > 0 {
+            condition = Expression::default();
+            condition.condition("#staging = :staging");
+            condition.name("#staging", STAGING).value(":staging", s(&old.staging));
         }
         let mut writes = vec![
             Write::put(self.name(), state_item(new), condition),
             Write::insert(self.name(), batch_item(batch)),
         ];
         for operation in operations {
-            let mut pending = Expression::default();
-            pending.condition("attribute_exists(#pk)").name("#pk", names::PK);
-            writes.push(Write::delete(self.name(), key(PENDING, operation.sort_key()), pending));
+            let key = key(PENDING, operation.sort_key());
+            writes.push(Write::delete(self.name(), key, Expression::default()));
             // An operation that was added again after it was sealed must not stop the log.
             writes.push(Write::put(
                 self.name(),

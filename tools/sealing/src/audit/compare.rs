@@ -144,7 +144,7 @@ impl<'a> Comparison<'a> {
             }
             return Ok(());
         };
-        if version == 0 || !is_own {
+        if !is_own {
             return Ok(());
         }
         let is_ended = |index: u64| removals.iter().any(|removal| removal.ends(index));
@@ -266,7 +266,7 @@ impl<'a> Comparison<'a> {
 
     /// Returns the content that the leaf of a version with this number would have.
     fn content(&self, view: &VersionView, keys: &EntityKeys, version: u64) -> Result<Option<String>, SealError> {
-        let Some(number) = Version::new(version).filter(|_| keys.is_stored()) else {
+        let Some(number) = Version::new(version) else {
             return Ok(None);
         };
         let view = VersionView {

@@ -26,7 +26,7 @@ const CONCURRENCY: usize = 16;
 pub(super) async fn read(
     log: &Log,
     newest: &Checkpoint,
-    earlier: Option<&Checkpoint>,
+    mut earlier: Option<&Checkpoint>,
     mut add: impl FnMut(u64, Leaf) -> Result<(), SealError>,
 ) -> Result<(Vec<Finding>, bool), SealError> {
     let (mut findings, size) = (Vec::new(), newest.size);
@@ -35,8 +35,6 @@ pub(super) async fn read(
     let tiles = (0..size.div_ceil(WIDTH)).filter_map(|number| Tile::of_tree(Content::Entries, number, size));
     let reads = tiles.map(async |tile| Ok::<_, SealError>((tile, log.0.get(&tile.to_string()).await?)));
     let (mut reads, mut edge) = (stream::iter(reads).buffered(CONCURRENCY), Edge::default());
-    let mut earlier = earlier.filter(|earlier| earlier.size <= size);
-    check_earlier(&mut earlier, &edge, size, &mut findings);
     while let Some((tile, object)) = reads.try_next().await? {
         let entries = object.as_ref().and_then(|object| tile::entries(tile, &object.bytes));
         let Some(entries) = entries else {
@@ -89,5 +87,43 @@ fn check_earlier(earlier: &mut Option<&Checkpoint>, edge: &Edge, size: u64, find
     {
         let json = json!({"Size": size, "EarlierSize": earlier.size});
         findings.push(Finding::of_log(Kind::Rewritten, json));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::Objects;
+
+    #[tokio::test]
+    async fn a_log_has_the_entries_of_its_checkpoints() {
+        // Format, kind, tag, version and content.
+        let leaf = |number: u16| [&[1, 1][..], &[7; 38], &number.to_be_bytes(), &[0; 32]].concat();
+        let honest: Vec<_> = (0..600).map(leaf).collect();
+        let [mut changed, mut invalid] = [honest.clone(), honest.clone()];
+        changed[299] = leaf(9);
+        invalid[299] = b"not a leaf".to_vec();
+        let checkpoint = |entries: &[Vec<u8>]| {
+            let mut edge = Edge::default();
+            let tiles = edge.append(entries).unwrap();
+            let (origin, size, root) = ("log".to_owned(), edge.size(), edge.root());
+            (Checkpoint { origin, size, root }, tiles)
+        };
+        // Log, published and earlier checkpoint, and number of findings. The log is one batch, without partial tiles of smaller trees.
+        for (entries, newest, earlier, expected) in [
+            (&honest[..], &honest[..], &honest[..300], 0),
+            (&honest, &honest, &honest[..256], 0),
+            (&honest, &honest, &changed[..300], 1),
+            (&honest, &changed, &[], 1),
+            (&invalid, &invalid, &[], 1),
+            (&honest[..300], &honest[..300], &changed, 0),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let log = Log(Objects::Folder(folder.path().to_owned()));
+            log.write(checkpoint(entries).1).await.unwrap();
+            let (newest, earlier) = (checkpoint(newest).0, checkpoint(earlier).0);
+            let found = read(&log, &newest, Some(&earlier), |_, _| Ok(())).await.unwrap();
+            assert_eq!((found.0.len(), found.1), (expected, true), "{found:?}");
+        }
     }
 }

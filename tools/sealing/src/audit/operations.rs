@@ -51,7 +51,6 @@ pub(super) async fn collect(
             }
             for operation in operations {
                 let keys = all_keys.get(&(operation.table.clone(), operation.entity.clone()));
-                let keys = keys.filter(|keys| keys.is_stored());
                 if let Some(index) = operation.index.filter(|index| *index < size) {
                     let content = keys.map(|keys| content(&operation, keys)).transpose()?.flatten();
                     let part = OperationPart::Item(operation, content);

@@ -17,6 +17,7 @@ use shared::domain::{
 
 pub(super) const LOG: &str = "log";
 pub(super) const STATE: &str = "state";
+pub(super) const STAGING: &str = "Staging";
 pub(super) const BATCHES: &str = "batches";
 /// Begins the sort key of a [`Request`], which is pending as operations are.
 pub(super) const REQUEST: &str = "seal/";
@@ -68,7 +69,7 @@ pub(super) fn state_item(state: &State) -> Item {
     let mut item = item_of(LOG, STATE);
     item.insert("Size".to_owned(), attributes::n(state.size));
     item.insert("Root".to_owned(), AttributeValue::B(state.root.to_vec()));
-    item.insert("Staging".to_owned(), attributes::s(&state.staging));
+    item.insert(STAGING.to_owned(), attributes::s(&state.staging));
     item.insert("Cursors".to_owned(), AttributeValue::M(cursors.collect()));
     item.extend(
         state
@@ -92,7 +93,7 @@ pub(super) fn state_of(item: &Item) -> Option<State> {
     Some(State {
         size: attributes::whole(item, "Size")?,
         root: root.as_slice().try_into().ok()?,
-        staging: text(item, "Staging")?.to_owned(),
+        staging: text(item, STAGING)?.to_owned(),
         cursors: cursors.iter().map(cursor).collect::<Option<_>>()?,
         sealed_at: text(item, "SealedAt").and_then(|time| RecordedAt::parse(time).ok()),
     })
