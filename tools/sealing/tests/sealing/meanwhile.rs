@@ -1,9 +1,9 @@
-//! Erasure beside other operators and writers.
+//! Erasure and sealing beside other operators and writers.
 
 use std::{collections::HashMap, future::ready, sync::Arc, time::Duration};
 
 use aws_sdk_dynamodb::{Client, types::AttributeValue};
-use futures::future::OptionFuture;
+use futures::{FutureExt as _, future::OptionFuture};
 use operations::hold::{self, Hold};
 use seal::format::member::{Namespace, Path};
 use sealing::{erase::Erasing, keys::KeysTable, place::Place};
@@ -142,4 +142,20 @@ async fn an_erasure_is_refused_on_hold_and_covers_versions_that_history_lacks() 
         let mut erasures = removed.erasures(&id).unwrap().0.values();
         assert!(erasures.all(|erasure| erasure.to.get() == newest), "{newest}");
     }
+}
+
+#[tokio::test]
+async fn a_version_that_moves_while_the_index_is_read_is_sealed_once() {
+    let database = Arc::new(Database::start().await);
+    let world = crate::world::World::new(&database).await;
+    world.insert(ENTITY, 1, 0).await;
+    let (client, table) = (database.client.clone(), world.store.history_table().to_owned());
+    let sealed = world.seal(move |request| {
+        let is_here = request.operation == "Query" && request.body.contains(r#""late20""#);
+        let to = json!({"TimePartition": {"S": "late63"}});
+        let change = is_here.then(|| change(client.clone(), table.clone(), "v1", to));
+        OptionFuture::from(change).map(|_| None)
+    });
+    assert_eq!(sealed.await.unwrap(), 1);
+    world.check(1);
 }

@@ -119,13 +119,13 @@ impl World {
         self.now.fetch_add(seconds * 1000, Ordering::Relaxed);
     }
 
-    fn text_of(&self, seconds_ago: u64) -> String {
-        let millis = self.now.load(Ordering::Relaxed) - seconds_ago * 1000;
-        shared::domain::recorded_at::RecordedAt::since_epoch(Duration::from_millis(millis)).to_string()
+    pub(crate) fn text_of(&self, seconds_ago: i64) -> String {
+        let millis = self.now.load(Ordering::Relaxed).checked_sub_signed(seconds_ago * 1000);
+        shared::domain::recorded_at::RecordedAt::since_epoch(Duration::from_millis(millis.unwrap())).to_string()
     }
 
     /// Inserts a version that was recorded some seconds ago.
-    pub(crate) async fn insert(&self, entity: &str, version: u64, recorded_ago: u64) {
+    pub(crate) async fn insert(&self, entity: &str, version: u64, recorded_ago: i64) {
         let image = json!({
             "PK": {"S": entity}, "SK": {"S": "v0"}, "Latest": {"N": version.to_string()}, "RecordedVersion": {"N": version.to_string()},
             "RecordedAt": {"S": self.text_of(recorded_ago)}, "Actor": {"S": "amy"}, "Qty": {"N": version.to_string()},
@@ -167,6 +167,7 @@ impl World {
                 .build()
                 .unwrap();
             let outcome = runtime.block_on(async {
+                self.pass(1);
                 self.insert(entity, 1, 0).await;
                 self.seal_now().await
             });

@@ -2,10 +2,10 @@
 
 mod world;
 
-use std::{fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path};
 
 use operations::sealed::{Kind, Operation};
-use sealing::{place::Place, state::StateTable};
+use sealing::{place::Place, staged::Staged, state::StateTable};
 use serde_json::{Value, json};
 use testkit::{database, endpoint::is_skipped, table};
 
@@ -73,7 +73,7 @@ fn tamper(world: &World) -> Vec<String> {
 fn delete_keys(world: &World, entity: u64) {
     let keys = world.place("KeysTable");
     for item in world.vzero().block_on(database::items(&world.vzero().client, &keys)) {
-        if item["Entity"]["S"] == *world.id(entity) {
+        if item["Entity"]["S"] == *world.id(entity) && item["Table"]["S"] != "other" {
             let [pk, sk] = ["PK", "SK"].map(|name| item[name]["S"].as_str().unwrap());
             world.delete(&keys, [pk, sk]);
         }
@@ -122,10 +122,14 @@ fn what_was_changed_behind_the_products_back_is_found() {
         return;
     }
     for layout in ["same", "own", "attached"] {
-        let world = World::new(layout);
+        let mut world = World::new(layout);
         // Nothing is sealed, and all but the old ones are new.
         let sealed = world.seal();
         assert!(sealed > 4 * (ENTITIES - 1), "{layout}: {sealed}");
+        // Another table of the log.
+        let table = std::mem::replace(&mut world.sealer.tables[0].arn, "other".to_owned());
+        assert_eq!(world.seal(), sealed, "{layout}");
+        world.sealer.tables[0].arn = table;
         assert_eq!(world.findings(""), [""; 0], "{layout}");
         for command in [
             format!("prune {} --keep 1 --reason old --yes", world.key(13)),
@@ -141,7 +145,14 @@ fn what_was_changed_behind_the_products_back_is_found() {
         assert_eq!(findings_with(&world, "old", &[("RecordedAt", old)]), missing);
         add_erasure(&world, 1, None);
         add_erasure(&world, 2, Some("other"));
+        let path = world.log().join("checkpoint");
+        let before = fs::read(&path).unwrap();
         assert_eq!(world.seal(), 4, "{layout}");
+        let after = fs::read(&path).unwrap();
+        // They are not published yet.
+        fs::write(&path, before).unwrap();
+        assert_eq!(world.findings(""), [""; 0], "{layout}");
+        fs::write(&path, after).unwrap();
         add_erasure(&world, 3, Some("other"));
         assert_eq!(findings_with(&world, "old", &[("To", json!({"N": "4"}))]), missing);
         let vkey = world.log().join("vkey");
@@ -246,6 +257,11 @@ fn a_changed_log_is_found() {
     fs::write(world.log().join("checkpoint"), &early).unwrap();
     assert_eq!(world.findings(""), [""; 0]);
     assert_eq!(world.findings(&since("late")), ["- null Truncated"]);
+    let old = json!({"S": "2020-01-01T00:00:00.000000000Z"});
+    assert_eq!(
+        findings_with(&world, "state", &[("SealedAt", old)]),
+        ["- null Truncated"]
+    );
     fs::copy(kept("late"), world.log().join("checkpoint")).unwrap();
 
     for tile in ["tile/0/000.p/66", "tile/entries/000.p/66"] {
@@ -267,6 +283,13 @@ fn a_changed_log_is_found() {
         replace(&path, &bytes);
     }
     assert_eq!(world.findings(""), [""; 0]);
+    // The staged batch forgets what is sealed.
+    let state = table.block_on(world.sealer.state.read()).unwrap();
+    let (staging, known) = (world.log().join(state.staging), BTreeMap::new());
+    let staged = Staged::parse(&fs::read(&staging).unwrap()).unwrap();
+    fs::write(staging, Staged { known, ..staged }.text().unwrap()).unwrap();
+    assert_eq!(world.seal(), 2);
+    assert_eq!(world.findings(""), ["0 5 SealedTwice", "10 5 SealedTwice"]);
     let run = world.audit(&format!("--log {}", kept("nowhere").display()));
     assert!(run.code == 1 || run.code == 5, "{run:?}");
     fs::write(world.log().join("checkpoint"), "x").unwrap();
