@@ -4,8 +4,9 @@ use shared::{domain::version::Version, dynamodb::Store};
 use writer_fn::counter::WriteOutcome;
 
 use super::{
+    history::reason_of,
     options::Options,
-    plan::{Action, EntityPlan, Write, plan, reason_of},
+    plan::{Action, EntityPlan, Write, plan},
     set_file::SetFile,
 };
 use crate::{error::OperationError, item_change::change_item, revision::write_restored};

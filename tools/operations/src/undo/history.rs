@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use shared::{
-    domain::{entity::EntityId, version::Version, view::VersionView},
+    domain::{entity::EntityId, erased::Erased, version::Version, view::VersionView},
     dynamodb::Store,
+    logging::chain,
 };
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
     selection::{Choice, Selection},
 };
 use crate::{
-    error::OperationError,
+    error::{Kind, OperationError},
     read::history::{History, HistoryQuery},
     version_set::VersionSet,
 };
@@ -140,5 +141,31 @@ async fn views(
             views.reverse();
             return Ok(Some((views, is_whole)));
         }
+    }
+}
+
+/// Reads the latest item, which can have what was erased from its history. `None` if nothing was, or if it is not this version.
+pub(super) async fn latest_item(
+    store: &Store,
+    version: &VersionView,
+    erased: &Erased,
+) -> Result<Option<VersionView>, OperationError> {
+    if erased.is_empty() || store.attached_table().is_some() {
+        return Ok(None);
+    }
+    let latest = store.latest(&version.entity, true).await?;
+    Ok(latest.filter(|latest| latest.version == version.version))
+}
+
+/// Returns the reason why an entity cannot be undone.
+///
+/// # Errors
+///
+/// Returns the error of a service that fails, which says nothing about the entity.
+pub(super) fn reason_of(error: OperationError) -> Result<String, OperationError> {
+    match (&error, error.kind()) {
+        (OperationError::NotInHistory { .. } | OperationError::Omitted, _) => Ok(chain(&error)),
+        (_, Kind::Unavailable) => Err(error),
+        _ => Ok(chain(&error)),
     }
 }

@@ -19,7 +19,7 @@ pub enum Conflicts {
 }
 
 /// Selection of the changes to undo, and how they are undone.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     pub selection: Selection,
     pub conflicts: Conflicts,

@@ -26,7 +26,7 @@ use shared::{
 use writer_fn::update::{ExpectedVersion, Update};
 
 use super::{
-    history::Versions,
+    history::{Versions, latest_item, reason_of},
     options::{Conflicts, Counts, Options},
 };
 use crate::{
@@ -197,19 +197,6 @@ pub async fn plan(store: &Store, entity: &EntityId, options: &Options) -> Result
     }
 }
 
-/// Returns the reason why an entity cannot be undone.
-///
-/// # Errors
-///
-/// Returns the error of a service that fails, which says nothing about the entity.
-pub(super) fn reason_of(error: OperationError) -> Result<String, OperationError> {
-    match (&error, error.kind()) {
-        (OperationError::NotInHistory { .. } | OperationError::Omitted, _) => Ok(chain(&error)),
-        (_, Kind::Unavailable) => Err(error),
-        _ => Ok(chain(&error)),
-    }
-}
-
 /// Plans once. The second value is the reason why the entity cannot be undone.
 async fn attempt(
     store: &Store,
@@ -251,6 +238,11 @@ async fn attempt(
             plan.erased.add(path, value);
         }
     }
+    let whole = latest_item(store, latest, &plan.erased).await?;
+    if let Some(whole) = &whole {
+        plan.items = [left_out.state(whole), left_out.state(whole)];
+    }
+    let latest = whole.as_ref().unwrap_or(latest);
     let state = |(view, _): &(VersionView, bool)| {
         let mut state = left_out.state(view)?;
         hide(&mut state, plan.erased.paths());

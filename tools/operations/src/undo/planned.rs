@@ -7,7 +7,7 @@ use super::plan::EntityPlan;
 use crate::{error::OperationError, value_file::ValueFile};
 
 /// Entity that is to be undone.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Planned {
     pub entity: EntityId,
     /// First version of the plan: no older one is selected.
@@ -64,28 +64,5 @@ impl PlannedFile {
             let entity = EntityId::new(entity)?;
             Ok(Planned { entity, first, seen })
         }))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn entities_are_read_in_the_order_in_which_they_were_added() {
-        let version = |number| Version::new(number).unwrap();
-        let planned = |id: &str, first, seen| Planned {
-            entity: EntityId::new(id).unwrap(),
-            first,
-            seen,
-        };
-        let all = [
-            planned("b\n\"", None, None),
-            planned("a", Some(version(4)), Some((version(7), vec![version(4), version(6)]))),
-        ];
-        let mut file = PlannedFile::create().unwrap();
-        all.clone().into_iter().for_each(|planned| file.push(planned).unwrap());
-        assert_eq!(file.entities, 2);
-        assert_eq!(file.read().unwrap().collect::<Result<Vec<_>, _>>().unwrap(), all);
     }
 }
