@@ -147,10 +147,11 @@ impl Prover<'_> {
         }
         let mut hiding = Hiding::new(hidden);
         let range = (oldest.get(), latest.get());
-        let (views, sealed) = self.read((entity, keys), which, range, &finder, progress).await?;
+        let read = self.read((entity, keys), which, range, (&finder, &operations), progress);
+        let (views, sealed) = read.await?;
         let (mut shown, unsealed) = compare(keys, &views, &sealed, &mut hiding)?;
         if which == Which::All {
-            check_deleted(oldest.get(), &views, &sealed, &operations)?;
+            check_deleted(range, &views, &sealed, &operations)?;
         }
         match unsealed.first() {
             Some(version) if shown.is_empty() => return Err(ProveError::Unsealed(*version)),
@@ -182,7 +183,7 @@ impl Prover<'_> {
         (entity, keys): (&EntityId, &EntityKeys),
         which: Which,
         (oldest, latest): (u64, u64),
-        finder: &Finder<'_>,
+        (finder, operations): (&Finder<'_>, &[Operation]),
         progress: &impl Progress,
     ) -> Result<(Vec<VersionView>, Vec<Sealed>), ProveError> {
         let tag = keys.tag().map_err(SealError::from)?;
@@ -202,6 +203,15 @@ impl Prover<'_> {
                     views.extend(some);
                     marks.extend(of_some);
                     progress.at(views.len() as u64);
+                }
+                // One that was deleted was inserted after the version before it.
+                let mut before = None;
+                for version in oldest..=latest {
+                    match marks.get(&version) {
+                        Some(mark) => before.clone_from(mark),
+                        None if is_removed(version, operations) => {}
+                        None => drop(marks.insert(version, before.clone())),
+                    }
                 }
                 let sealed = find(marks).await?;
                 Ok((views, sealed))
@@ -303,20 +313,25 @@ fn compare(
     Ok((shown, unsealed))
 }
 
-/// Checks that the table has the versions of the log, from the oldest on, unless an operation has removed them.
+/// Checks that the table has the versions of the log, from the oldest to the latest one, unless an operation has removed them.
 fn check_deleted(
-    oldest: u64,
+    (oldest, latest): (u64, u64),
     views: &[VersionView],
     sealed: &[Sealed],
     operations: &[Operation],
 ) -> Result<(), ProveError> {
     let is_deleted = |version: &u64| {
         let is_read = views.binary_search_by_key(version, |view| view.version.get()).is_ok();
-        let covers = |operation: &Operation| {
-            operation.kind != sealed::Kind::Erase && (operation.versions.0..=operation.versions.1).contains(version)
-        };
-        *version >= oldest && !is_read && !operations.iter().any(covers)
+        (oldest..=latest).contains(version) && !is_read && !is_removed(*version, operations)
     };
     let deleted = sealed.iter().map(|(_, leaf)| leaf.version).find(is_deleted);
     deleted.map_or(Ok(()), |version| Err(ProveError::Deleted(version)))
+}
+
+/// Returns `true` if an operation has removed a version.
+fn is_removed(version: u64, operations: &[Operation]) -> bool {
+    let mut removals = operations
+        .iter()
+        .filter(|operation| operation.kind != sealed::Kind::Erase);
+    removals.any(|operation| (operation.versions.0..=operation.versions.1).contains(&version))
 }

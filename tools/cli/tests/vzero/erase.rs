@@ -181,7 +181,8 @@ fn an_erased_value_is_nowhere_and_everything_else_is_proven() {
         let (proof, verified) = log.prove("--all");
         assert_eq!(verified["Versions"], json!([1, 2, 3, 4, 5, 6, 7]), "{layout}");
         assert_eq!(verified["Withheld"], 6 + 6, "{layout}");
-        assert!(!proof.contains("secret") && proof.contains("hall 3"));
+        assert!(!proof.contains("secret") && proof.contains("hall 3") && proof.contains("\"asked\""));
+        assert!(!log.prove("--all --hide Reason").0.contains("\"asked\""));
         assert_eq!(log.verify("", &old)["Shown"], before["Shown"]);
         log.delete(&log.item(2));
         log.expect("--all", 1, "version 2 was deleted since it was sealed");

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use aws_sdk_dynamodb::{Client, types::AttributeValue};
+use aws_sdk_dynamodb::Client;
 use seal::{
     format::{
         leaf::Kind,
@@ -23,10 +23,13 @@ use sealing::{
     keys::KeysTable,
     members::{leaf, members_of},
     place::Place,
+    prove::Which,
     state::StateTable,
 };
 use serde_json::{Value, json};
-use shared::domain::{Item, attributes::item_from_dynamodb_json, keys::sort_key_of, version_item::latest_of};
+use shared::domain::{
+    Item, attributes::item_from_dynamodb_json, keys::sort_key_of, version::Version, version_item::latest_of,
+};
 use testkit::{
     cloud::{Fault, Process},
     database::{Database, delete_item, entity, items, put_into},
@@ -299,33 +302,33 @@ async fn keys_in_several_items_are_those_of_one_revision() {
 async fn a_version_that_is_written_meanwhile_is_erased_or_stays_provable() {
     let database = Arc::new(Database::start().await);
     let world = world(&database).await;
-    let client = Client::new(&world.cloud.process(|_| ready(None)).wrap(&database.endpoint.config));
+    let (other, state, mut is_over) = (world.clone(), world.settings.state.clone(), false);
+    let process = world.cloud.process(move |request| {
+        // That of the operation, when no version is erased any more.
+        let is_put = request.operation == "PutItem" && request.body.contains(&state);
+        let is_first = is_put && !std::mem::replace(&mut is_over, true);
+        let other = other.clone();
+        async move {
+            if is_first {
+                other.insert_and_seal_elsewhere(ENTITY, 5).await;
+            }
+            None
+        }
+    });
+    let client = Client::new(&process.wrap(&database.endpoint.config));
     let (store, id) = (world.store.clone().with_client(client), entity(ENTITY));
     let mut erasing = Erasing::plan(&store, &id, &[], "asked").await.unwrap();
     erasing.run(Duration::ZERO, false, |_| {}).await.unwrap();
     world.insert(ENTITY, 4, 0).await;
     world.seal_now().await.unwrap();
     assert_eq!(erasing.finish().await.unwrap().versions, 1);
-    let erasures = store.removed([&id], false).await.unwrap();
-    assert!(
-        erasures
-            .erasures(&id)
-            .unwrap()
-            .0
-            .values()
-            .all(|erasure| erasure.to.get() == 4)
-    );
-    let table = world.store.history_table();
-    let key = [("PK", ENTITY), ("SK", "v4")].map(|(name, key)| (name.to_owned(), AttributeValue::S(key.to_owned())));
-    let item = database
-        .client
-        .get_item()
-        .table_name(table)
-        .set_key(Some(key.into()))
-        .send()
-        .await
-        .unwrap()
-        .item
-        .unwrap();
-    assert!(item.contains_key("Erased") && !item.contains_key("Qty") && !item.contains_key("Place"));
+    let removed = store.removed([&id], false).await.unwrap();
+    let mut erasures = removed.erasures(&id).unwrap().0.values();
+    assert!(erasures.all(|erasure| erasure.to.get() == 4));
+    let items = items(&database.client, world.store.history_table()).await;
+    let is_version = |item: &&Value| item["PK"]["S"] == ENTITY && item["SK"]["S"] == "v4";
+    let item = items.iter().find(is_version).unwrap();
+    assert!(item["Erased"].is_object() && item["Qty"].is_null() && item["Place"].is_null());
+    let which = Which::One(Version::new(5).unwrap());
+    world.prove(ENTITY, which, 5).await.unwrap();
 }

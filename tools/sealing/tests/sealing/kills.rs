@@ -9,9 +9,10 @@ use seal::format::leaf::Kind;
 use sealing::{
     error::SealError,
     place::Place,
+    prove::Which,
     sealer::Sealed,
     staged::Staged,
-    state::{Batch, Operation, Request, State, StateTable},
+    state::{Batch, Request, State, StateTable},
 };
 use serde_json::json;
 use shared::domain::version::Version;
@@ -21,7 +22,11 @@ use testkit::{
 };
 use tokio::time::Instant;
 
-use crate::{erase::ENTITY, meanwhile::change, world::World};
+use crate::{
+    erase::ENTITY,
+    meanwhile::change,
+    world::{World, operation},
+};
 
 /// Queries of the index, of which each run has 128, change nothing.
 fn changes_something(request: &cloud::Request) -> bool {
@@ -88,7 +93,7 @@ async fn another_instance_can_run_between_any_two_requests() {
             let other = other.clone();
             async move {
                 if is_here {
-                    other.insert_and_seal_elsewhere("E#9").await;
+                    other.insert_and_seal_elsewhere("E#9", 1).await;
                 }
                 None
             }
@@ -267,7 +272,7 @@ async fn without_the_staged_batch_the_log_shows_what_is_sealed() {
     let (other, mut is_read) = (world.clone(), false);
     let sealed = world.seal(move |request| {
         let is_here = request.key.starts_with("staging/") && !std::mem::replace(&mut is_read, true);
-        let sealed = is_here.then(|| other.clone().insert_and_seal_elsewhere("E#8"));
+        let sealed = is_here.then(|| other.clone().insert_and_seal_elsewhere("E#8", 1));
         OptionFuture::from(sealed).map(|_| None)
     });
     sealed.await.unwrap();
@@ -291,7 +296,7 @@ async fn a_version_that_was_removed_and_inserted_again_is_sealed_once() {
         }
         world.insert("E#1", 1, again - ahead).await;
         // Its leaf is in the log, before seal-fn reads the index again.
-        world.prove("E#1", 1).await;
+        world.prove("E#1", Which::One(Version::FIRST), 1).await.unwrap();
         for minute in 1..=20 {
             world.seal_now().await.unwrap();
             world.pass(60);
@@ -315,8 +320,9 @@ async fn an_outage_is_caught_up_in_small_periods_and_batches() {
         world.insert_all(2, minute..=minute).await;
         world.pass(3 * 3600 / 40);
     }
+    world.insert_all(20, 41..=41).await;
     world.seal_now().await.unwrap();
-    world.check(80);
+    world.check(100);
     let (requests, objects) = (world.cloud.requests(), world.cloud.objects("log"));
     let queries = requests.iter().filter(|request| request.body.contains("IndexName"));
     let batches = objects.keys().filter(|key| key.starts_with("checkpoints/"));
@@ -325,12 +331,37 @@ async fn an_outage_is_caught_up_in_small_periods_and_batches() {
     world.insert("E#9", 1, 10 * 60).await;
     world.insert("E#9", 2, 20 * 60).await;
     world.seal_now().await.unwrap();
-    world.check(82);
+    world.check(102);
     // With a mark that was changed, a leaf is looked for in the whole log.
     let mark = json!({"InsertedAt": {"S": format!("{0}/{0}", world.text_of(20 * 60))}});
     let table = world.store.history_table().to_owned();
     change(database.client.clone(), table, "v1", mark).await;
-    world.prove(ENTITY, 1).await;
+    world.prove(ENTITY, Which::One(Version::FIRST), 1).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_that_ends_between_two_batches_skips_no_version() {
+    let database = Arc::new(Database::start().await);
+    let mut world = World::new(&database).await;
+    (world.limits.first_batch, world.limits.batch) = (1, 1);
+    for id in ["E#2", "E#1"] {
+        world.insert(id, 1, 0).await;
+        world.pass(3600);
+    }
+    let (process, mut sealed) = (world.cloud.process(|_| ready(None)), Sealed::default());
+    let sealer = world.sealer(&process).await.unwrap();
+    sealer.run(Instant::now(), &mut sealed).await.unwrap();
+    assert!(sealed.leaves == 0 && sealed.oldest.is_some(), "{sealed:?}");
+    let mut batches = 0;
+    let killed = world.seal(move |request| {
+        batches += usize::from(request.operation == "TransactWriteItems");
+        ready((batches == 2).then_some(Fault::Killed { executed: false }))
+    });
+    assert!(killed.await.is_err());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    sealer.run(deadline, &mut sealed).await.unwrap();
+    assert!(sealed.leaves == 1 && sealed.oldest.is_none(), "{sealed:?}");
+    world.check(2);
 }
 
 #[tokio::test]
@@ -358,18 +389,8 @@ async fn all_operations_are_sealed_and_versions_after_a_purge_again() {
     let state = StateTable::new(database.client.clone(), &place.state);
     // A transaction has at most 100 writes.
     for number in 0..60_u128 {
-        let operation = Operation {
-            id: number.to_be_bytes(),
-            kind: if number == 0 { Purge } else { Prune },
-            table: place.table.clone(),
-            entity: "E#0".to_owned(),
-            versions: (1, 1),
-            role: String::new(),
-            reason: String::new(),
-            recorded_at: String::new(),
-            paths: Vec::new(),
-            index: None,
-        };
+        let kind = if number == 0 { Purge } else { Prune };
+        let operation = operation(number, kind, (&place.table, "E#0"), 1);
         state.add_operation(&operation).await.unwrap();
     }
     world.seal_now().await.unwrap();

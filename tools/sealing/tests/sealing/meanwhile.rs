@@ -1,17 +1,33 @@
-//! Erasure and sealing beside other operators and writers.
+//! Erasures and sealing beside other operators and writers, and proofs after others have changed the table or the log.
 
 use std::{collections::HashMap, future::ready, sync::Arc, time::Duration};
 
 use aws_sdk_dynamodb::{Client, types::AttributeValue};
 use futures::{FutureExt as _, future::OptionFuture};
-use operations::hold::{self, Hold};
+use operations::{
+    hold::{self, Hold},
+    sealed::Kind,
+};
 use seal::format::member::{Namespace, Path};
-use sealing::{erase::Erasing, keys::KeysTable, place::Place};
+use sealing::{
+    erase::Erasing,
+    keys::KeysTable,
+    place::Place,
+    prove::{ProveError, Which},
+    state::StateTable,
+};
 use serde_json::{Value, json};
 use shared::domain::{Item, quarantine::QuarantinedRecord, sequence::SequenceNumber};
-use testkit::database::{Database, delete_item, entity, items};
+use testkit::{
+    cloud::Fault,
+    database::{Database, delete_item, entity, items},
+};
+use tokio::time::Instant;
 
-use crate::erase::{ENTITY, erase, world};
+use crate::{
+    erase::{ENTITY, erase, world},
+    world::{World, operation},
+};
 
 /// Sets attributes of an item, or deletes it.
 pub(crate) async fn change(client: Client, table: String, sort_key: &'static str, to: Value) {
@@ -105,21 +121,27 @@ async fn an_erasure_keeps_the_keys_of_other_paths() {
             .remove(&id)
             .unwrap()
     };
-    // Of a version that was pruned, and of an operation.
-    let [old, to] = [(Namespace::Attribute, "Old"), (Namespace::Metadata, "To")].map(|(namespace, name)| Path {
+    // Of a version that was pruned, of an operation, and of a map that is erased.
+    let path = |namespace, names: &str| Path {
         namespace,
-        names: vec![name.to_owned()],
-    });
+        names: names.split('.').map(str::to_owned).collect(),
+    };
+    let (old, to) = (path(Namespace::Attribute, "Old"), path(Namespace::Metadata, "To"));
+    let hall = path(Namespace::Attribute, "Place.Hall");
     let mut stored = keys().await;
     stored.add([&old, &to].into_iter()).unwrap();
     assert!(table.store(&mut stored).await.unwrap());
-    for (paths, is_kept) in [(&[vec!["Qty".to_owned()]][..], true), (&[][..], false)] {
+    for (paths, is_kept) in [(&[vec!["Place".to_owned()]][..], true), (&[][..], false)] {
         let mut erasing = Erasing::plan(&world.store, &id, paths, "asked").await.unwrap();
         erasing.run(Duration::ZERO, false, |_| {}).await.unwrap();
         erasing.finish().await.unwrap();
+        // An erasure of one of the paths before marks no other one.
+        let removed = world.store.removed([&id], false).await.unwrap();
+        let marked = &removed.erasures(&id).unwrap().0;
+        assert!(erasing.erasures().0.keys().all(|path| marked.contains_key(path)));
         let left = keys().await;
         assert_eq!(left.of(&old).unwrap().is_some(), is_kept);
-        assert!(left.of(&to).unwrap().is_some());
+        assert!(left.of(&to).unwrap().is_some() && left.of(&hall).unwrap().is_none());
     }
 }
 
@@ -142,12 +164,88 @@ async fn an_erasure_is_refused_on_hold_and_covers_versions_that_history_lacks() 
         let mut erasures = removed.erasures(&id).unwrap().0.values();
         assert!(erasures.all(|erasure| erasure.to.get() == newest), "{newest}");
     }
+    // A value that only the current item has.
+    let (table, new) = (world.store.history_table().to_owned(), vec!["New".to_owned()]);
+    change(database.client.clone(), table, "v0", json!({"New": {"S": "x"}})).await;
+    assert!(
+        Erasing::plan(&world.store, &id, &[new], "asked")
+            .await
+            .unwrap()
+            .is_current
+    );
+}
+
+#[tokio::test]
+async fn an_erasure_waits_between_its_marker_and_the_versions() {
+    let database = Arc::new(Database::start().await);
+    let world = world(&database).await;
+    let client = Client::new(&world.cloud.process(|_| ready(None)).wrap(&database.endpoint.config));
+    let (store, id) = (world.store.clone().with_client(client), entity(ENTITY));
+    let wait = Duration::from_millis(50);
+    // The time of a repeated erasure is over.
+    for expected in [Some((wait, 1)), None] {
+        let mut erasing = Erasing::plan(&store, &id, &[], "asked").await.unwrap();
+        let (mut waited, before, start) = (None, world.cloud.requests().len(), Instant::now());
+        let on_wait = |left| {
+            let sent = world.cloud.requests().split_off(before).into_iter();
+            let writes = sent.filter(|request| ["PutItem", "TransactWriteItems"].contains(&&*request.operation));
+            waited = Some((left, writes.count()));
+        };
+        erasing.run(wait, false, on_wait).await.unwrap();
+        assert_eq!(waited, expected);
+        assert!(waited.is_none() || start.elapsed() >= wait);
+        world.pass(1);
+    }
+}
+
+#[tokio::test]
+async fn only_a_proof_that_holds_is_made() {
+    let database = Arc::new(Database::start().await);
+    let world = World::new(&database).await;
+    for version in 1..=3 {
+        world.insert("E#0", version, 0).await;
+        world.seal_now().await.unwrap();
+        world.pass(3600);
+    }
+    let place = Place::of(&world.store).await.unwrap().unwrap();
+    let state = StateTable::new(database.client.clone(), &place.state);
+    for (id, table, entity, to) in [
+        (1, &*place.table, "E#0", 1),
+        (2, &*place.table, "E#1", 3),
+        (3, "other", "E#0", 3),
+    ] {
+        let operation = operation(id, Kind::Prune, (table, entity), to);
+        state.add_operation(&operation).await.unwrap();
+    }
+    let delete = |version| delete_item(&database.client, world.store.history_table(), "E#0", version);
+    let is_deleted = async |version| {
+        let proof = world.prove("E#0", Which::All, 3).await;
+        matches!(proof, Err(ProveError::Deleted(deleted)) if deleted == version)
+    };
+    delete("v1").await;
+    // No checkpoint has the operation yet.
+    let killed = world.seal(|request| {
+        let is_signed = request.operation == "Sign";
+        ready(is_signed.then_some(Fault::Killed { executed: false }))
+    });
+    assert!(killed.await.is_err() && is_deleted(1).await);
+    world.seal_now().await.unwrap();
+    world.prove("E#0", Which::All, 3).await.unwrap();
+    delete("v2").await;
+    assert!(is_deleted(2).await);
+    let (log, tile) = (world.cloud.objects("log"), "tile/0/000.p/6");
+    let changed: Vec<_> = log[tile].iter().map(|byte| !byte).collect();
+    let s3 = aws_sdk_s3::Client::new(&world.cloud.process(|_| ready(None)).config());
+    let put = s3.put_object().bucket("log").key(tile).body(changed.into());
+    put.send().await.unwrap();
+    let proof = world.prove("E#0", Which::Newest, 3).await;
+    assert!(matches!(proof, Err(ProveError::Invalid(_))));
 }
 
 #[tokio::test]
 async fn a_version_that_moves_while_the_index_is_read_is_sealed_once() {
     let database = Arc::new(Database::start().await);
-    let world = crate::world::World::new(&database).await;
+    let world = World::new(&database).await;
     world.insert(ENTITY, 1, 0).await;
     let (client, table) = (database.client.clone(), world.store.history_table().to_owned());
     let sealed = world.seal(move |request| {

@@ -12,7 +12,7 @@ use std::{
 
 use aws_sdk_dynamodb::Client;
 use local::template::Table as TableOf;
-use operations::{progress::Silent, table::settings::TableSettings};
+use operations::{progress::Silent, sealed, table::settings::TableSettings};
 use seal::{
     format::leaf::{Kind, Leaf},
     log::{
@@ -25,9 +25,10 @@ use seal::{
 use sealing::{
     error::SealError,
     place::Place,
-    prove::{Prover, Which},
+    prove::{Proof, ProveError, Prover, Which},
     sealer::{Limits, Sealed, Sealer},
     settings::{LogPlace, Settings},
+    state::Operation,
 };
 use serde_json::json;
 use shared::{
@@ -159,7 +160,7 @@ impl World {
     }
 
     /// Inserts a version and runs seal-fn, on another thread: the future of a script must be sendable.
-    pub(crate) async fn insert_and_seal_elsewhere(self, entity: &'static str) {
+    pub(crate) async fn insert_and_seal_elsewhere(self, entity: &'static str, version: u64) {
         let (done, is_done) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -168,7 +169,7 @@ impl World {
                 .unwrap();
             let outcome = runtime.block_on(async {
                 self.pass(1);
-                self.insert(entity, 1, 0).await;
+                self.insert(entity, version, 0).await;
                 self.seal_now().await
             });
             done.send(outcome.map(drop).map_err(|error| error.to_string()))
@@ -193,14 +194,14 @@ impl World {
         Ok(sealer)
     }
 
-    /// Makes a proof of a version, which is sealed.
-    pub(crate) async fn prove(&self, id: &str, version: u64) {
+    /// Makes a proof of versions of an entity, of which the latest has this number.
+    pub(crate) async fn prove(&self, id: &str, which: Which, latest: u64) -> Result<Proof, ProveError> {
         let place = Place::of(&self.store).await.unwrap().unwrap();
         let log = self.sealer(&self.cloud.process(|_| ready(None))).await.unwrap().log;
         let (store, place, log) = (&self.store, &place, &log);
-        let (prover, id, version) = (Prover { store, place, log }, entity(id), Version::new(version).unwrap());
-        let (which, all) = (Which::One(version), (Version::FIRST, version));
-        Box::pin(prover.prove(&id, which, all, &[], &Silent)).await.unwrap();
+        let (prover, id) = (Prover { store, place, log }, entity(id));
+        let all = (Version::FIRST, Version::new(latest).unwrap());
+        Box::pin(prover.prove(&id, which, all, &[], &Silent)).await
     }
 
     /// Checks every signed checkpoint against the entries of the published one, and returns the leaves.
@@ -246,6 +247,22 @@ impl World {
             *count.entry((leaf.tag, leaf.version)).or_insert(0) += 1;
         }
         assert_eq!(count.values().copied().collect::<Vec<_>>(), vec![1; versions]);
+    }
+}
+
+/// Returns an operation on the versions from 1 on.
+pub(crate) fn operation(id: u128, kind: sealed::Kind, (table, entity): (&str, &str), to: u64) -> Operation {
+    Operation {
+        id: id.to_be_bytes(),
+        kind,
+        table: table.to_owned(),
+        entity: entity.to_owned(),
+        versions: (1, to),
+        role: String::new(),
+        reason: String::new(),
+        recorded_at: String::new(),
+        paths: Vec::new(),
+        index: None,
     }
 }
 
