@@ -1,15 +1,22 @@
 //! `vzero undo` on a table that other programs write.
 
-use operations::undo::{
-    apply::apply,
-    options::{Conflicts, Options},
-    plan::plan,
-    selection::Selection,
-    set_file::SetFile,
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
 };
+
+use operations::undo::{apply::apply, options::Options, plan::plan, set_file::SetFile};
 use serde_json::{Value, json};
-use shared::domain::version::Version;
-use testkit::{attached::Orders, command::Run, script_tests, updates};
+use shared::{
+    clock::{Clock, since_epoch},
+    domain::version::Version,
+};
+use testkit::{
+    attached::{Orders, key_attributes},
+    command::Run,
+    database::put_into,
+    script_tests,
+};
 
 use crate::VZERO;
 
@@ -18,6 +25,52 @@ script_tests! {
     fn an_undo_of_an_item_of_other_programs_increases_its_version_attribute();
     fn a_plan_of_an_attached_table_is_carried_out_as_it_is();
     fn an_undo_without_an_attribute_for_its_set_has_a_file();
+    fn what_is_no_change_of_an_item_is_not_undone();
+    fn an_erased_value_of_other_programs_is_neither_undone_nor_restored();
+}
+
+/// Returns the options of an undo of version 2.
+fn options() -> Options {
+    let mut options = Options::default();
+    options.selection.versions = Version::new(2).map(|version| [version].into());
+    options
+}
+
+#[test]
+fn what_another_client_writes_while_an_undo_is_planned_stays() {
+    let orders = Orders::with(VZERO, &json!({}));
+    let state = |a: u64, b: u64| json!({"a": {"N": a.to_string()}, "b": {"N": b.to_string()}});
+    // The clock is read when history was read, and when the plan is made.
+    for no in 1..=2 {
+        orders.put(no, &state(1, 1));
+        orders.put(no, &state(2, 1));
+        orders.deliver_all();
+        let (mut item, mut version) = (key_attributes(no), orders.stored(no).pop().unwrap());
+        version["SK"] = json!({"S": "v0000000003"});
+        for item in [&mut item, &mut version["Image"]["M"]] {
+            item.as_object_mut()
+                .unwrap()
+                .extend(state(2, 5).as_object().unwrap().clone());
+        }
+        let (client, runtime, reads) = (
+            orders.client.clone(),
+            orders.runtime.handle().clone(),
+            AtomicU64::new(0),
+        );
+        let written = [(orders.table.clone(), item), (orders.history.clone(), version)];
+        let clock = Clock::new(move || {
+            if reads.fetch_add(1, Ordering::Relaxed) + 1 == no {
+                let (client, runtime, written) = (client.clone(), runtime.clone(), written.clone());
+                let put = move || written.map(|(table, item)| runtime.block_on(put_into(&client, &table, item)));
+                thread::spawn(put).join().unwrap();
+            }
+            since_epoch()
+        });
+        let (store, options) = (orders.store().with_clock(clock), options());
+        let planned = orders.block_on(plan(&store, &orders.entity(no), &options)).unwrap();
+        orders.block_on(apply(&store, planned, None, &options, None)).unwrap();
+        assert_eq!(orders.item(no), state(1, 5), "{no}");
+    }
 }
 
 #[test]
@@ -32,19 +85,7 @@ fn the_versions_of_a_set_are_found_among_those_of_others() {
     orders.deliver_all();
     let (store, folder) = (orders.store(), tempfile::tempdir().unwrap());
     let path = folder.path().join("set");
-    let options = Options {
-        selection: Selection {
-            versions: Version::new(2).map(|version| [version].into()),
-            ..Selection::default()
-        },
-        conflicts: Conflicts::Leave,
-        actor: None,
-        reason: None,
-        change_set: None,
-        ordering: updates::Ordering::Arrival,
-        write: updates::mode(updates::WriteMode::Inline),
-        allow_expired: false,
-    };
+    let options = options();
     let planned = orders.block_on(plan(&store, &orders.entity(1), &options)).unwrap();
     // Another client takes the next number.
     put(2, 5, "job");
