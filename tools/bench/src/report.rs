@@ -72,17 +72,19 @@ fn listed(figures: &[Figure]) -> impl Iterator<Item = &Figure> {
     })
 }
 
-/// Returns the table without the name of the comparison.
+/// Returns the table without the name of the comparison and the ranges, which results.json contains.
 fn markdown_table<'a>(figures: impl IntoIterator<Item = &'a Figure>) -> String {
     let rows = figures.into_iter().map(|figure| {
-        let cells = cells(figure).map(|cell| if cell.is_empty() { " ".to_owned() } else { cell });
-        format!("|{}|\n", cells[1..].join("|"))
+        let figure = Figure {
+            range: None,
+            peer_range: None,
+            ..figure.clone()
+        };
+        format!("|{}|\n", cells(&figure)[1..].join("|"))
     });
     let rows: String = rows.collect();
-    format!(
-        "| {} |\n|---|---:|---|---:|---:|---|---|\n{rows}",
-        HEADER[1..].join(" | ")
-    )
+    let header = HEADER[1..].join("|");
+    format!("|{header}|\n|---|---:|---|---:|---:|---|---|\n{rows}")
 }
 
 /// Returns a line for each date and commit, with the names of its comparisons unless all have the same.
@@ -124,16 +126,16 @@ mod tests {
 
 ### cold path
 
-| unit | ours | peer | peer's | ratio | target | met |
+|unit|ours|peer|peer's|ratio|target|met|
 |---|---:|---|---:|---:|---|---|
-|ms|1| | | | | |
-|ms CPU|1| | | | | |
+|ms|1||||||
+|ms CPU|1||||||
 
 ### start
 
-| unit | ours | peer | peer's | ratio | target | met |
+|unit|ours|peer|peer's|ratio|target|met|
 |---|---:|---|---:|---:|---|---|
-|ms|1| | | | | |
+|ms|1||||||
 ";
         let mut figures =
             [("cold path", "ms"), ("cold path", "ms CPU"), ("start", "ms")].map(|(name, unit)| figure(name, unit));
