@@ -6,6 +6,7 @@
     reason = "in a test, a panic is the message"
 )]
 
+mod complete;
 mod erase;
 mod kills;
 mod meanwhile;
