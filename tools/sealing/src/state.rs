@@ -74,6 +74,7 @@ impl StateTable {
     ) -> Result<bool, SealError> {
         let mut condition = Expression::absent();
         if old.size > 0 {
+            // No other state has this name: its end is random.
             condition = Expression::default();
             condition.condition("#staging = :staging");
             condition.name("#staging", STAGING).value(":staging", s(&old.staging));
