@@ -13,6 +13,7 @@
 //! All modes create the same items and have the same outcomes. With a ledger, every mode writes the latest item in a
 //! transaction with the request's marker: `GetItem`, then `TransactWriteItems`.
 
+pub mod checked;
 mod completion;
 pub mod decision;
 pub mod earlier_delivery;
@@ -41,6 +42,7 @@ pub use outcome::{WriteError, WriteOutcome};
 
 use crate::{
     counter::{
+        checked::Checked,
         decision::unchanged_version,
         earlier_delivery::{EarlierDeliveries, Search, find_earlier_delivery},
     },
@@ -53,30 +55,46 @@ use crate::{
 ///
 /// Returns [`WriteError`], see its variants.
 pub async fn write(store: &Store, update: &Update, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
+    write_after(store, update, options, &mut Checked::default()).await
+}
+
+/// Applies an update as [`write`] does, with what the process knows about the requests of its entity, and adds to it.
+///
+/// # Errors
+///
+/// Returns [`WriteError`], see its variants.
+pub async fn write_after(
+    store: &Store,
+    update: &Update,
+    options: WriteOptions,
+    known: &mut Checked,
+) -> Result<WriteOutcome, WriteError> {
     let window = match options.idempotency {
         Idempotency::Recent(window) if options.mode != WriteMode::Transaction => window,
         // Boxed, to keep the future small.
         _ => return Box::pin(transaction::write(store, update, options)).await,
     };
     if options.skip_unchanged
-        && let Some(outcome) = Box::pin(skipped(store, update)).await?
+        && let Some(outcome) = Box::pin(skipped(store, update, known)).await?
     {
         return Ok(outcome);
     }
-    Box::pin(update_item::write(store, update, window, options.mode)).await
+    Box::pin(update_item::write(store, update, window, options.mode, known)).await
 }
 
 /// Returns the outcome of an update that changes nothing. If an earlier delivery of it created a version, it is a duplicate.
-async fn skipped(store: &Store, update: &Update) -> Result<Option<WriteOutcome>, WriteError> {
+async fn skipped(store: &Store, update: &Update, known: &mut Checked) -> Result<Option<WriteOutcome>, WriteError> {
     let now = store.now();
     let mut stored = store.get(&update.entity, LATEST_KEY, true).await?;
     let is_unchanged = |stored: &Option<Item>| match stored {
         Some(stored) => unchanged_version(update, stored, now),
         None => Ok(None),
     };
-    let earlier = EarlierDeliveries::of(update, now);
+    let mut earlier = EarlierDeliveries::of(update, now);
+    known.add_to(&mut earlier, update);
+    known.compare(&mut earlier, stored.as_ref());
     if is_unchanged(&stored)?.is_some() && !earlier.is_complete_in(stored.as_ref()) {
-        stored = match find_earlier_delivery(store, update, stored, earlier).await? {
+        stored = match find_earlier_delivery(store, update, stored, &earlier, known).await? {
             Search::Applied(version) => return Ok(Some(WriteOutcome::Duplicate { version })),
             Search::NotApplied(newest) => newest,
         };

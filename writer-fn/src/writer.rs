@@ -16,7 +16,13 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::{counter, error::Error, metrics, response::UpdateResponse, update::Update};
+use crate::{
+    counter::{self, checked::CheckedEntities},
+    error::Error,
+    metrics,
+    response::UpdateResponse,
+    update::Update,
+};
 
 /// Writes updates to the latest items of a table.
 #[derive(Debug, Clone)]
@@ -24,6 +30,7 @@ pub struct Writer {
     store: Store,
     ordering: Ordering,
     options: WriteOptions,
+    known: CheckedEntities,
     /// Set once the layout of the table was checked.
     checked: OnceCell<()>,
 }
@@ -38,6 +45,7 @@ impl Writer {
                 .with_time_index(Some(config.time_index)),
             ordering: config.ordering,
             options: config.write,
+            known: CheckedEntities::default(),
             checked: OnceCell::new(),
         }
     }
@@ -97,7 +105,10 @@ impl Writer {
     async fn apply(&self, updates: &[Update]) -> Result<UpdateResponse, Error> {
         match updates {
             [update] => {
-                let outcome = counter::write(&self.store, update, self.options).await?;
+                let mut known = self.known.take(&update.entity);
+                let outcome = counter::write_after(&self.store, update, self.options, &mut known).await;
+                self.known.keep(&update.entity, known);
+                let outcome = outcome?;
                 UpdateResponse::new(&update.entity, outcome)
             }
             set => match Box::pin(counter::set::write(&self.store, set, self.options)).await {

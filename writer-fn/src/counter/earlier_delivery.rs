@@ -9,6 +9,7 @@
 //! |---|---|
 //! | no item was read | no request was dropped that was sent at the update's earliest time or later. The time of the version also protects, see [`Stamp`](crate::counter::stamp::Stamp) |
 //! | an item of version `N` was returned | `Latest >= N AND D <= N`: a version after `N` that the update creates is in the map, or the condition fails |
+//! | the process has [checked](crate::counter::checked) the requests up to version `N` | the same, and the incarnation of `N` |
 //!
 //! The next attempt has a higher `N`. If an attempt got no response, or if the update can have been sent before, that requires that no
 //! version up to the new `N` that the update created can have left the map: `D <= N` still holds, or the dropped requests were sent
@@ -18,12 +19,16 @@
 //! The stream can be behind, so the search waits until history has the versions. Meanwhile other updates follow, and the map drops
 //! requests: the latest item is read between the pages, so that the map always connects to what has been checked.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use shared::{
     domain::{
         Item,
         attributes::text,
+        incarnation::Incarnation,
         keys::LATEST_KEY,
         names,
         recorded_at::RecordedAt,
@@ -31,14 +36,15 @@ use shared::{
         version::Version,
         version_item::{InvalidImage, latest_of},
     },
-    dynamodb::{Store, expression::Expression, n, read::batch_get_items::MAX_KEYS},
+    dynamodb::{Store, expression::Expression, n, read::batch_get_items::MAX_KEYS, s},
 };
 
 use crate::{
     counter::{
+        checked::Checked,
         decision::{decide, is_payload_of},
         outcome::{MAX_SEARCHED, WriteError, WriteOutcome},
-        recent_requests::{self, SentCode},
+        recent_requests::{self, SentCode, last_request},
         rules,
         stamp::MAX_RACE,
     },
@@ -54,6 +60,9 @@ const MAX_WAIT: Duration = Duration::from_secs(3);
 const INITIAL_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum wait between two reads. The latest item is read after each, before its map can drop what was added in between.
 const MAX_INTERVAL: Duration = Duration::from_millis(80);
+/// Maximum time by which a version can look older than its update: the writer's clock and the sender's differ, and a tick makes a version
+/// earlier than the writer's clock.
+const MAX_BEFORE_SENT: Duration = MAX_CLOCK_DIFFERENCE.saturating_add(MAX_RACE);
 /// Number of versions in the first page: a request that was retried at once is among the newest.
 const FIRST_PAGE: u64 = 16;
 /// Attributes of a version that a search reads.
@@ -68,14 +77,16 @@ const SEARCHED_ATTRIBUTES: [&str; 6] = [
 
 /// Earlier deliveries and attempts of an update, as far as they are known, and the part of its condition that prevents a second
 /// application.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EarlierDeliveries {
     /// Earliest time at which the update was sent. `None` if it was not sent before.
     pub sent: Option<EpochMillis>,
     /// `true` if a sender claims this time, by a clock that can be wrong.
     pub is_claimed: bool,
-    /// Version of the latest item up to which no version can have the request. `None` before an item was read.
+    /// Version of the latest item up to which no version can have the request. `None` if no item was read.
     pub base: Option<Version>,
+    /// Incarnation of the base, if the process [knows](crate::counter::checked) it from before the update.
+    pub incarnation: Option<Incarnation>,
     /// Time of the first attempt, if there was no response to one of the attempts.
     pub unanswered: Option<RecordedAt>,
 }
@@ -96,10 +107,14 @@ impl EarlierDeliveries {
     /// # Errors
     ///
     /// Returns [`InvalidImage`] if the latest item has no valid version.
-    pub(crate) fn after_check(self, stored: Option<&Item>) -> Result<Self, InvalidImage> {
+    pub(crate) fn after_check(&self, stored: Option<&Item>) -> Result<Self, InvalidImage> {
         let counted = stored.filter(|stored| stored.contains_key(names::LATEST));
         let base = counted.map(latest_of).transpose()?;
-        Ok(Self { base, ..self })
+        Ok(Self {
+            base,
+            incarnation: None,
+            ..*self
+        })
     }
 
     /// Returns `true` if no version that the update created can be missing from the stored latest item's map. Otherwise history
@@ -129,6 +144,10 @@ impl EarlierDeliveries {
                 expression.value(":base", n(base));
                 rules::BASE.add_to(expression);
                 rules::RETRY_GUARD.add_to(expression);
+                if let Some(incarnation) = &self.incarnation {
+                    expression.value(":known", s(incarnation.as_str()));
+                    rules::SAME_INCARNATION.add_to(expression);
+                }
             }
             (None, Some(sent)) => {
                 expression.value(":sent", n(sent.get()));
@@ -138,17 +157,25 @@ impl EarlierDeliveries {
         }
     }
 
+    /// Returns the earliest time of a version that an update can have created that was sent at this time, by a clock that is right.
+    pub(crate) fn earliest_after(sent: EpochMillis) -> RecordedAt {
+        recorded_before(sent, MAX_BEFORE_SENT)
+    }
+
     /// Returns the earliest time of a version that the update can have created before this latest item was read.
     fn earliest_version(&self, stored: &Item) -> Option<RecordedAt> {
-        // The clock of its writer can be behind, and a tick makes a version earlier than that clock.
         let was_ahead = recent_requests::ahead(stored).is_some_and(|ahead| self.sent.is_none_or(|sent| sent <= ahead));
         let earlier = match self.is_claimed && was_ahead {
             true => MAX_DELAY,
-            false => MAX_CLOCK_DIFFERENCE + MAX_RACE,
+            false => MAX_BEFORE_SENT,
         };
-        let sent = (self.sent).map(|sent| RecordedAt::from_millis(sent_at::before(sent, earlier)));
+        let sent = self.sent.map(|sent| recorded_before(sent, earlier));
         sent.into_iter().chain(self.unanswered).min()
     }
+}
+
+fn recorded_before(sent: EpochMillis, duration: Duration) -> RecordedAt {
+    RecordedAt::from_millis(sent_at::before(sent, duration))
 }
 
 /// Returns the bounds of the time at which an update was sent that is applied at this time of the writer's clock.
@@ -193,17 +220,15 @@ pub(crate) async fn find_earlier_delivery(
     store: &Store,
     update: &Update,
     stored: Option<Item>,
-    earlier: EarlierDeliveries,
+    earlier: &EarlierDeliveries,
+    known: &mut Checked,
 ) -> Result<Search, WriteError> {
     let Some(mut stored) = stored.filter(|stored| stored.contains_key(names::LATEST)) else {
         return Ok(Search::NotApplied(None));
     };
     let mut checked = earlier.base.map_or(0, Version::get);
-    let mut since = earlier
-        .base
-        .is_none()
-        .then(|| earlier.earliest_version(&stored))
-        .flatten();
+    let earliest = earlier.earliest_version(&stored).filter(|_| earlier.base.is_none());
+    let (mut since, mut requests) = (earliest, HashSet::new());
     let (mut ranges, mut waited, mut interval) = (Vec::new(), Duration::ZERO, INITIAL_INTERVAL);
     let (mut page_size, mut left) = (FIRST_PAGE, MAX_SEARCHED);
     loop {
@@ -219,9 +244,10 @@ pub(crate) async fn find_earlier_delivery(
         }
         checked = latest.get();
         let Some(range) = ranges.last_mut() else {
+            known.searched(earlier.base, earliest, &stored, requests);
             return Ok(Search::NotApplied(Some(stored)));
         };
-        match search_page(store, update, *range, page_size.min(left)).await? {
+        match search_page(store, update, *range, page_size.min(left), &mut requests).await? {
             Page::Found(version) => return Ok(Search::Applied(version)),
             Page::Next(next) if next < range.low => {
                 ranges.pop();
@@ -267,7 +293,14 @@ fn max_page(store: &Store) -> u64 {
     }
 }
 
-async fn search_page(store: &Store, update: &Update, range: Range, size: u64) -> Result<Page, WriteError> {
+/// Reads a page of versions, and adds their requests.
+async fn search_page(
+    store: &Store,
+    update: &Update,
+    range: Range,
+    size: u64,
+    requests: &mut HashSet<String>,
+) -> Result<Page, WriteError> {
     let from = range.low.max((range.high + 1).saturating_sub(size));
     let (Some(from), Some(to)) = (Version::new(from), Version::new(range.high)) else {
         return Ok(Page::Next(0));
@@ -286,6 +319,7 @@ async fn search_page(store: &Store, update: &Update, range: Range, size: u64) ->
         let Some(item) = items.get(&version) else {
             return Ok(Page::Missing(version));
         };
+        requests.extend(last_request(item).map(|hash| hash.key().to_owned()));
         if text(item, names::REQUEST_ID) == Some(update.request_id.as_str()) {
             if !is_payload_of(item, update) {
                 return Err(WriteError::RequestIdReused { version });
@@ -326,29 +360,29 @@ mod tests {
         let first = EarlierDeliveries::default();
         let late = EarlierDeliveries {
             sent: Some(EpochMillis::new(5)),
-            ..first
+            ..first.clone()
         };
         let after = |before, first| EarlierDeliveries {
             unanswered: Some(time(first)),
             ..before
         };
-        let unanswered = after(first, 950);
+        let unanswered = after(first.clone(), 950);
         let base = |number| EarlierDeliveries {
             base: Version::new(number),
-            ..late
+            ..late.clone()
         };
         // Known facts, latest item, whether the condition holds, and whether the map is complete.
         for (earlier, item, holds, is_complete) in [
-            (first, stored(30, Some(20), Some(9)), true, true),
-            (late, stored(30, None, None), true, true),
-            (late, stored(30, Some(20), Some(4)), true, true),
+            (first.clone(), stored(30, Some(20), Some(9)), true, true),
+            (late.clone(), stored(30, None, None), true, true),
+            (late.clone(), stored(30, Some(20), Some(4)), true, true),
             // The dropped request can be the same one.
-            (late, stored(30, Some(20), Some(5)), false, false),
-            (unanswered, stored(30, None, None), true, true),
-            (unanswered, stored(30, Some(1), Some(899)), true, true),
-            (unanswered, stored(30, Some(1), Some(900)), true, false),
+            (late.clone(), stored(30, Some(20), Some(5)), false, false),
+            (unanswered.clone(), stored(30, None, None), true, true),
+            (unanswered.clone(), stored(30, Some(1), Some(899)), true, true),
+            (unanswered.clone(), stored(30, Some(1), Some(900)), true, false),
             // The first attempt was before the time that the sender claims.
-            (after(late, 3), stored(30, Some(20), Some(3)), true, false),
+            (after(late.clone(), 3), stored(30, Some(20), Some(3)), true, false),
             (base(25), stored(30, None, Some(9)), true, true),
             (base(25), stored(30, Some(25), Some(9)), true, true),
             (base(25), stored(30, Some(26), Some(9)), false, false),

@@ -131,6 +131,8 @@ rules! {
     BASE = "base": Compare("#latest", AtLeast, ":base") => OtherForm;
     /// Requires that the map has the requests of all versions after the one that was read.
     RETRY_GUARD = "retry-guard": Any(&[Absent("#dropped"), Compare("#dropped", AtMost, ":base")]) => OtherForm;
+    /// Requires the incarnation whose requests the process knows.
+    SAME_INCARNATION = "same-incarnation": Compare("#incarnation", Is, ":known") => OtherForm;
     /// Requires that the map has dropped no request that was sent when the update was, or later.
     SENT = "sent-time": Any(&[Absent("#since"), Compare("#since", Less, ":sent")]) => OtherForm;
     /// Requires that the latest item is no tombstone.

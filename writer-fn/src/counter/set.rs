@@ -35,6 +35,7 @@ use shared::{
 
 use crate::{
     counter::{
+        checked::Checked,
         completion::complete,
         decision::decide,
         earlier_delivery::{EarlierDeliveries, Search, find_earlier_delivery},
@@ -283,7 +284,8 @@ async fn search(store: &Store, members: &mut [Member<'_>]) -> Result<Option<(usi
             is_proved = true;
             continue;
         }
-        let found = find_earlier_delivery(store, member.update, member.stored.clone(), member.earlier);
+        let mut known = Checked::default();
+        let found = find_earlier_delivery(store, member.update, member.stored.clone(), &member.earlier, &mut known);
         match Box::pin(found).await {
             Ok(Search::Applied(version)) => return Ok(Some((update, version))),
             Ok(Search::NotApplied(newest)) => {
@@ -312,12 +314,12 @@ async fn version_of(store: &Store, member: &mut Member<'_>, options: WriteOption
     {
         return Ok(version);
     }
-    let earlier = EarlierDeliveries::default();
     match Box::pin(find_earlier_delivery(
         store,
         member.update,
         member.stored.clone(),
-        earlier,
+        &EarlierDeliveries::default(),
+        &mut Checked::default(),
     ))
     .await?
     {

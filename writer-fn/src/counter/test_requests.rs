@@ -116,9 +116,13 @@ async fn forms_of_an_update() {
     };
     let read = EarlierDeliveries {
         base: Version::new(6),
-        ..late
+        ..late.clone()
     };
-    for (name, earlier) in [("guard_sent", late), ("guard_base", read)] {
+    let known = EarlierDeliveries {
+        incarnation: Some("q83H".into()),
+        ..read.clone()
+    };
+    for (name, earlier) in [("guard_sent", late), ("guard_base", read), ("guard_known", known)] {
         let guarded = Form {
             earlier,
             ..form(recent_requests.clone())

@@ -18,6 +18,7 @@ use shared::{
 
 use crate::{
     counter::{
+        checked::Checked,
         completion::{complete, end_state, put_with_retries},
         decision::{apply, decide, unchanged_version},
         earlier_delivery::{EarlierDeliveries, Search, find_earlier_delivery},
@@ -67,7 +68,7 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
             Ok(Some(WriteOutcome::Duplicate { .. }))
         );
         if !earlier.is_complete_in(stored.as_ref()) && !is_duplicate {
-            match find_earlier_delivery(store, update, stored, earlier).await? {
+            match find_earlier_delivery(store, update, stored, &earlier, &mut Checked::default()).await? {
                 Search::Applied(version) => return Ok(WriteOutcome::Duplicate { version }),
                 Search::NotApplied(newest) => stored = newest,
             }

@@ -30,6 +30,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
     counter::{
+        checked::Checked,
         completion::complete,
         decision::{check_maps, decide},
         earlier_delivery::{Search, find_earlier_delivery},
@@ -57,6 +58,7 @@ pub(super) async fn write(
     update: &Update,
     window: Window,
     mode: WriteMode,
+    known: &mut Checked,
 ) -> Result<WriteOutcome, WriteError> {
     store.check_writable(OPERATION)?;
     let returns = match mode {
@@ -65,6 +67,7 @@ pub(super) async fn write(
     };
     let mut now = store.now();
     let mut form = Form::assumed(update, window, now);
+    known.add_to(&mut form.earlier, update);
     if update.deleted || update.is_wide() {
         if update.deleted {
             // It starts from an item without state, and the condition does not say so.
@@ -103,6 +106,7 @@ pub(super) async fn write(
             Ok(output) => {
                 let latest = Item::from(output.attributes.unwrap_or_default());
                 let version = latest_of(&latest)?;
+                known.written(update, version);
                 return Box::pin(complete(
                     store,
                     update,
@@ -132,8 +136,11 @@ pub(super) async fn write(
             Ok(Some(_)) => false,
             Err(error) => matches!(error, WriteError::NoMap { .. }),
         };
-        if may_be_applied && !form.earlier.is_complete_in(stored.as_ref()) {
-            match Box::pin(find_earlier_delivery(store, update, stored, form.earlier)).await? {
+        known.compare(&mut form.earlier, stored.as_ref());
+        if form.earlier.is_complete_in(stored.as_ref()) {
+            known.observe(&form.earlier, stored.as_ref());
+        } else if may_be_applied {
+            match Box::pin(find_earlier_delivery(store, update, stored, &form.earlier, known)).await? {
                 Search::Applied(version) => return Ok(WriteOutcome::Duplicate { version }),
                 Search::NotApplied(newest) => stored = newest,
             }

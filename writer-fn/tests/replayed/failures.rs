@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use shared::{
     clock::Clock,
     config::{Idempotency, MARKER_RETENTION, Ordering, Window, WriteMode, WriteOptions},
-    domain::{keys::VersionDigits, recorded_at::RecordedAt, version::Version},
+    domain::{keys::VersionDigits, recorded_at::RecordedAt, time::EpochMillis, version::Version},
     dynamodb::{Store, client::error::ErrorKind},
     logging::chain,
 };
 use testkit::replay::{Replay, rejected};
 use writer_fn::{
-    counter::{self, WriteError, WriteOutcome, ledger::Marker},
-    update::Update,
+    counter::{self, WriteError, WriteOutcome, checked::Checked, ledger::Marker},
+    update::{Update, sent_at::SentAt},
 };
 
 /// Returns a store on a DynamoDB that returns these responses, and the requests to it.
@@ -335,6 +335,95 @@ async fn a_search_that_needs_too_many_versions_decides_nothing() {
     let outcome = write(&store, WriteMode::Stream, json!({"ID": "E", "RequestSentAt": 0})).await;
     assert_eq!(outcome, Err(WriteError::TooManyToSearch));
     assert_eq!(replay.operations().len(), responses.len());
+}
+
+/// Time at which all messages of an entity are sent, in milliseconds.
+const SENT: i64 = 1_795_328_688_000;
+
+/// Applies messages that create these versions, and returns the guards of their updates, and the versions that they read.
+async fn guards(responses: &[&[Value]], messages: &[(&str, u64)]) -> Vec<String> {
+    let (store, replay) = replaying(&responses.concat());
+    let mut known = Checked::default();
+    for (id, number) in messages {
+        let mut update = Update::parse(json!({"ID": "E"}), id, Ordering::Arrival).unwrap();
+        update.sent_at = Some(SentAt::exactly(EpochMillis::new(SENT)));
+        let written = counter::write_after(&store, &update, WriteOptions::default(), &mut known).await;
+        let version = version(*number);
+        assert_eq!(written, Ok(WriteOutcome::Written { version }), "{id}");
+    }
+    let requests = replay.requests();
+    let guard = |(operation, body): &(String, Value)| match operation.as_str() {
+        "UpdateItem" => {
+            let values = &body["ExpressionAttributeValues"];
+            let number = |name: &str| Some(format!("{name} {}", values[name]["N"].as_str()?));
+            let known = values[":known"]["S"].as_str().unwrap_or_default();
+            number(":sent").or(number(":base")).unwrap_or_default() + known
+        }
+        "BatchGetItem" => {
+            let keys = body.pointer("/RequestItems/Table/Keys").unwrap().as_array().unwrap();
+            let keys = keys.iter().map(|key| key["SK"]["S"].as_str().unwrap());
+            keys.collect::<Vec<_>>().join(" ")
+        }
+        _ => operation.clone(),
+    };
+    requests.iter().map(guard).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_search_is_enough_for_the_messages_of_an_entity() {
+    let stored = |latest: u64, dropped: u64, since: i64, incarnation: &str| {
+        let mut item = v0(&latest.to_string(), "a");
+        item["V0Id"] = json!({"S": incarnation});
+        item["RecentRequests"] = json!({"M": {"h": {"N": latest.to_string()}}});
+        item["RequestsDropped"] = json!({"N": dropped.to_string()});
+        item["RequestsSince"] = json!({"N": since.to_string()});
+        item
+    };
+    let searched = |stored: Value, read: std::ops::RangeInclusive<u64>| {
+        let mut found = history(read, |number| format!("r-{number}"));
+        for item in found["Responses"]["Table"].as_array_mut().unwrap() {
+            item["RecordedAt"] = json!({"S": "2020-11-01T20:04:00.000000000Z"});
+        }
+        [rejected(Some(stored.clone())), found, json!({"Item": stored})]
+    };
+    let updated = |latest: u64| json!({"Attributes": {"Latest": {"N": latest.to_string()}}});
+    let sent = format!(":sent {SENT}");
+    let after = SENT + 1000;
+    let first = searched(stored(3, 1, after, "q83H"), 1..=1);
+    // Another writer has dropped versions 6 and 7 when the third message arrives: only these are searched, however old.
+    let third = searched(stored(8, 7, after, "q83H"), 6..=7);
+    // The entity was purged.
+    let last = searched(stored(12, 11, after, "Zm2_"), 11..=11);
+    let written = [4, 5, 9, 10, 13].map(updated);
+    let responses = [&first[..], &written[..2], &third, &written[2..4], &last, &written[4..]];
+    let messages = [("x", 4), ("y", 5), ("z", 9), ("r-6", 10), ("p", 13)];
+    let all = (1..=11)
+        .map(|number| format!("v{number}"))
+        .collect::<Vec<_>>()
+        .join(" ");
+    // History has the request of the fourth message: its first attempt needs the send time again.
+    let expected = [
+        &sent,
+        "v1",
+        "GetItem",
+        ":base 3",
+        ":base 4q83H",
+        ":base 5q83H",
+        "v6 v7",
+        "GetItem",
+        ":base 8",
+        &sent,
+        ":base 10q83H",
+        &all,
+        "GetItem",
+        ":base 12",
+    ];
+    assert_eq!(guards(&responses, &messages).await, expected);
+    // A map that has all requests since the messages were sent needs none.
+    let full = [rejected(Some(stored(3, 1, SENT - 1000, "q83H")))];
+    let messages = [("x", 4), ("y", 5)];
+    let expected = [&sent, ":base 3", ":base 4q83H"];
+    assert_eq!(guards(&[&full, &written[..2]], &messages).await, expected);
 }
 
 #[tokio::test(start_paused = true)]

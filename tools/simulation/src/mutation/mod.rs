@@ -12,7 +12,7 @@
 //! A mutation depends on the expressions and names of the guard that it disables. A run in which it changed nothing is an error, and
 //! so is one in which the database rejects an expression that it changed: such a run shows nothing about the guard.
 //!
-//! Nine rules of the latest item have no mutation, as no schedule is known that shows their absence. Without one of them,
+//! Ten rules of the latest item have no mutation, as no schedule is known that shows their absence. Without one of them,
 //! requests differ from the snapshots of `writer-fn/src/counter/test_requests.rs`.
 
 mod expressions;

@@ -1,0 +1,202 @@
+use std::ops::RangeInclusive;
+
+use serde_json::json;
+use shared::{config::Ordering, domain::names};
+
+use super::*;
+
+/// Returns a latest item whose map has the requests of these versions, `r1` of version 1. `dropped`: version and time of those before.
+fn item(versions: RangeInclusive<u64>, dropped: Option<(u64, i64)>) -> Item {
+    let requests = versions.clone().map(|version| {
+        let hash = RequestHash::of(&update(&format!("r{version}")).request_id);
+        (hash.key().to_owned(), json!({"N": version.to_string()}))
+    });
+    let mut item = json!({
+        "Latest": {"N": versions.end().to_string()}, "V0Id": {"S": "q83H"},
+        "RecentRequests": {"M": requests.collect::<serde_json::Map<_, _>>()},
+    });
+    if let Some((version, since)) = dropped {
+        item["RequestsDropped"] = json!({"N": version.to_string()});
+        item["RequestsSince"] = json!({"N": since.to_string()});
+    }
+    serde_json::from_value(item).unwrap()
+}
+
+fn without(name: &str, mut item: Item) -> Item {
+    item.remove(name);
+    item
+}
+
+fn update(id: &str) -> Update {
+    Update::parse(json!({"ID": "E"}), id, Ordering::Arrival).unwrap()
+}
+
+fn sent(millis: i64) -> EarlierDeliveries {
+    EarlierDeliveries {
+        sent: Some(EpochMillis::new(millis)),
+        ..EarlierDeliveries::default()
+    }
+}
+
+fn observed(items: &[Item]) -> Checked {
+    let mut checked = Checked::default();
+    for item in items {
+        checked.observe(&sent(0), Some(item));
+    }
+    checked
+}
+
+/// Returns the base of an update's first attempt.
+fn base(checked: &Checked, mut earlier: EarlierDeliveries, id: &str) -> Option<u64> {
+    checked.add_to(&mut earlier, &update(id));
+    assert_eq!(earlier.base.is_some(), earlier.incarnation.is_some());
+    earlier.base.map(Version::get)
+}
+
+#[test]
+fn an_update_is_in_no_version_if_it_is_covered_and_not_among_the_requests() {
+    let not_sent_before = EarlierDeliveries::default();
+    let dropping = || item(9..=20, Some((8, 100)));
+    for (item, earlier, id, expected) in [
+        (item(1..=20, None), sent(1), "new", Some(20)),
+        (item(1..=20, None), sent(1), "r20", None),
+        (item(1..=20, None), sent(1), "r1", None),
+        (item(1..=20, None), not_sent_before, "new", None),
+        (dropping(), sent(101), "new", Some(20)),
+        (dropping(), sent(101), "r9", None),
+        // The request of a version up to 8 can have been sent at this time.
+        (dropping(), sent(100), "new", None),
+        (without(names::REQUESTS_SINCE, dropping()), sent(101), "new", None),
+        (without(names::RECENT_REQUESTS, dropping()), sent(101), "new", None),
+        (without(names::INCARNATION, dropping()), sent(101), "new", None),
+    ] {
+        assert_eq!(base(&observed(&[item]), earlier, id), expected, "{id}");
+    }
+    assert_eq!(base(&Checked::default(), sent(1), "new"), None);
+}
+
+#[test]
+fn the_known_versions_have_no_gap() {
+    let mut checked = observed(&[item(1..=20, None)]);
+    checked.written(&update("r21"), Version::new(21).unwrap());
+    assert_eq!(base(&checked, sent(1), "new"), Some(21));
+    // It can be delivered again when it has left the map.
+    assert_eq!(base(&checked, sent(1), "r21"), None);
+    // Version 22 is of another writer.
+    checked.written(&update("r23"), Version::new(23).unwrap());
+    assert_eq!(base(&checked, sent(1), "new"), Some(21));
+    // The map connects to version 21, and the versions before are still known.
+    checked.observe(&sent(1), Some(&item(22..=30, Some((21, 100)))));
+    assert_eq!(base(&checked, sent(1), "new"), Some(30));
+    for id in ["r1", "r20", "r21", "r22", "r30"] {
+        assert_eq!(base(&checked, sent(101), id), None, "{id}");
+    }
+    // It does not connect to version 30.
+    checked.observe(&sent(1), Some(&item(32..=40, Some((31, 100)))));
+    assert_eq!(base(&checked, sent(100), "new"), None);
+    assert_eq!(base(&checked, sent(101), "new"), Some(40));
+}
+
+#[test]
+fn a_latest_item_that_does_not_continue_is_forgotten() {
+    let mut purged = item(1..=30, None);
+    purged.insert(names::INCARNATION.to_owned(), Incarnation::from("Zm2_").value());
+    for (stored, continues) in [
+        (Some(item(1..=20, None)), true),
+        (Some(item(121..=130, Some((120, 5)))), true),
+        (Some(item(122..=130, Some((121, 5)))), false),
+        (Some(item(1..=19, None)), false),
+        (Some(without(names::INCARNATION, item(1..=20, None))), false),
+        (Some(purged), false),
+        (None, false),
+    ] {
+        let mut checked = observed(&[item(1..=20, None)]);
+        let mut earlier = sent(1);
+        checked.add_to(&mut earlier, &update("new"));
+        checked.compare(&mut earlier, stored.as_ref());
+        assert_eq!(
+            (earlier.base.is_some(), earlier.incarnation.is_some()),
+            (continues, continues),
+            "{stored:?}"
+        );
+        assert_eq!(base(&checked, sent(1), "new").is_some(), continues, "{stored:?}");
+        // The base of a later attempt is the item that was read for it.
+        let mut later = EarlierDeliveries {
+            base: Version::new(25),
+            ..sent(1)
+        };
+        observed(&[item(1..=20, None)]).compare(&mut later, stored.as_ref());
+        assert_eq!(later.base, Version::new(25));
+    }
+}
+
+#[test]
+fn a_search_adds_what_it_has_read() {
+    const SENT: i64 = 1_795_328_688_100;
+    let found = || {
+        let read = ["r1", "r30"].map(|id| RequestHash::of(&update(id).request_id).key().to_owned());
+        HashSet::from(read)
+    };
+    let newest = item(32..=40, Some((31, SENT)));
+    // Without a base, it covers updates whose versions cannot be before the first one that was read.
+    let mut checked = observed(&[item(1..=20, None)]);
+    let since = EarlierDeliveries::earliest_after(EpochMillis::new(SENT));
+    checked.searched(None, Some(since), &newest, found());
+    let claimed = EarlierDeliveries {
+        is_claimed: true,
+        ..sent(SENT)
+    };
+    for (earlier, id, expected) in [
+        (sent(SENT), "new", Some(40)),
+        (sent(SENT - 1), "new", None),
+        (claimed, "new", None),
+        (sent(SENT), "r1", None),
+        (sent(SENT), "r40", None),
+        (sent(SENT), "r20", Some(40)),
+    ] {
+        assert_eq!(base(&checked, earlier, id), expected, "{id}");
+    }
+    // After a base, it connects the newest latest item to what was known up to the base, and to nothing else.
+    for (known, searched, expected) in [(20, 20, Some(40)), (20, 21, None), (20, 19, None)] {
+        let mut checked = observed(&[item(1..=known, None)]);
+        checked.searched(Version::new(searched), None, &newest, found());
+        assert_eq!(base(&checked, sent(1), "new"), expected, "{searched}");
+        for id in ["r20", "r30", "r40"] {
+            assert_eq!(base(&checked, sent(1), id), None, "{searched} {id}");
+        }
+    }
+    let mut other = newest.clone();
+    other.insert(names::INCARNATION.to_owned(), Incarnation::from("Zm2_").value());
+    for newest in [other, without(names::RECENT_REQUESTS, newest)] {
+        let mut checked = observed(&[item(1..=20, None)]);
+        checked.searched(Version::new(20), None, &newest, found());
+        assert_eq!(base(&checked, sent(1), "new"), None);
+    }
+}
+
+#[test]
+fn the_number_of_requests_and_entities_is_limited() {
+    let many = |count: u64| item(1..=count, None);
+    let max = MAX_REQUESTS as u64;
+    assert_eq!(base(&observed(&[many(max)]), sent(1), "new"), Some(max));
+    assert_eq!(base(&observed(&[many(max + 1)]), sent(1), "new"), None);
+    // Of many requests, only those of the map are kept, if the update for which it was returned is still covered.
+    let half = max / 2;
+    let next = item(half + 1..=half + 10, Some((half, 100)));
+    for (count, earlier, is_renewed) in [(half, 101, false), (half + 1, 100, false), (half + 1, 101, true)] {
+        let mut checked = observed(&[many(count)]);
+        checked.observe(&sent(earlier), Some(&next));
+        let known = checked.0.as_ref().unwrap();
+        assert_eq!(known.requests.len() == 10, is_renewed, "{count} {earlier}");
+        assert_eq!(known.coverage == Coverage::All, !is_renewed, "{count} {earlier}");
+    }
+    let entities = CheckedEntities::default();
+    let entity = |index: usize| EntityId::new(format!("E{index}")).unwrap();
+    for index in 0..=MAX_ENTITIES {
+        entities.keep(&entity(index), observed(&[many(1)]));
+    }
+    entities.keep(&entity(1000), Checked::default());
+    let is_known = |index| entities.take(&entity(index)).0.is_some();
+    // Taking it leaves nothing behind.
+    assert!(!is_known(0) && is_known(1) && !is_known(1) && is_known(MAX_ENTITIES) && !is_known(1000));
+}
