@@ -257,3 +257,21 @@ async fn a_version_that_moves_while_the_index_is_read_is_sealed_once() {
     assert_eq!(sealed.await.unwrap(), 1);
     world.check(1);
 }
+
+#[tokio::test]
+async fn an_audit_reads_again_what_differs() {
+    let database = Arc::new(Database::start().await);
+    let world = World::new(&database).await;
+    world.insert(ENTITY, 1, 0).await;
+    world.seal_now().await.unwrap();
+    let (client, table) = (database.client.clone(), world.store.history_table().to_owned());
+    change(client.clone(), table.clone(), "v1", json!({"Qty": {"N": "9"}})).await;
+    assert_eq!(world.audit(&world.cloud.process(|_| ready(None))).await.len(), 1);
+    let process = world.cloud.process(move |request| {
+        let is_again = request.operation == "GetItem" && request.body.contains(r#""v1""#);
+        let to = json!({"Qty": {"N": "1"}});
+        let change = is_again.then(|| change(client.clone(), table.clone(), "v1", to));
+        OptionFuture::from(change).map(|_| None)
+    });
+    assert_eq!(world.audit(&process).await, []);
+}

@@ -12,7 +12,13 @@ use std::{
 
 use aws_sdk_dynamodb::Client;
 use local::template::Table as TableOf;
-use operations::{progress::Silent, sealed, table::settings::TableSettings};
+use operations::{
+    progress::Silent,
+    rate_limit::{Limits as Rates, RateLimiter},
+    sealed,
+    segments::Plan,
+    table::settings::TableSettings,
+};
 use seal::{
     format::leaf::{Kind, Leaf},
     log::{
@@ -23,12 +29,14 @@ use seal::{
     },
 };
 use sealing::{
+    audit::{Audit, Line, finding::Finding},
     error::SealError,
+    keys::KeysTable,
     place::Place,
     prove::{Proof, ProveError, Prover, Which},
     sealer::{Limits, Sealed, Sealer},
     settings::{LogPlace, Settings},
-    state::Operation,
+    state::{Operation, StateTable},
 };
 use serde_json::json;
 use shared::{
@@ -36,7 +44,7 @@ use shared::{
     domain::{
         Item, attributes::item_from_dynamodb_json, keys::VersionDigits, version::Version, version_item::VersionItem,
     },
-    dynamodb::Store,
+    dynamodb::{Store, client::capacity::Meter},
 };
 use testkit::{
     cloud::{Cloud, Fault, Process, Request},
@@ -194,14 +202,47 @@ impl World {
         Ok(sealer)
     }
 
+    async fn place(&self) -> Place {
+        Place::of(&self.store).await.unwrap().unwrap()
+    }
+
     /// Makes a proof of versions of an entity, of which the latest has this number.
     pub(crate) async fn prove(&self, id: &str, which: Which, latest: u64) -> Result<Proof, ProveError> {
-        let place = Place::of(&self.store).await.unwrap().unwrap();
+        let place = self.place().await;
         let log = self.sealer(&self.cloud.process(|_| ready(None))).await.unwrap().log;
         let (store, place, log) = (&self.store, &place, &log);
         let (prover, id) = (Prover { store, place, log }, entity(id));
         let all = (Version::FIRST, Version::new(latest).unwrap());
         Box::pin(prover.prove(&id, which, all, &[], &Silent)).await
+    }
+
+    /// Audits the table in a process, and returns the findings.
+    pub(crate) async fn audit(&self, process: &Process) -> Vec<Finding> {
+        let client = Client::new(&process.wrap(&self.database.endpoint.config));
+        let (place, log) = (self.place().await, self.sealer(process).await.unwrap().log);
+        let (store, pace) = (
+            self.store.clone().with_client(client.clone()),
+            RateLimiter::new(Meter::default(), Rates::default()),
+        );
+        let audit = Audit {
+            plan: Plan::new(&store, &pace),
+            log,
+            key: verifier(),
+            earlier: None,
+            keys: KeysTable::new(client.clone(), &place.keys),
+            state: StateTable::new(client, &place.state),
+            table: place.table,
+            seals_missing: false,
+        };
+        let mut findings = Vec::new();
+        let found = |line| {
+            if let Line::Finding(finding) = line {
+                findings.push(finding);
+            }
+            Ok::<_, SealError>(())
+        };
+        Box::pin(audit.run(|_| (), found)).await.unwrap();
+        findings
     }
 
     /// Checks every signed checkpoint against the entries of the published one, and returns the leaves.
