@@ -1,4 +1,4 @@
-//! Hold: prune and purge refuse an entity until its hold is released.
+//! Hold: prune, purge and erase refuse an entity until its hold is released.
 //!
 //! ```text
 //! PK Equipment#1   SK floor   Floor 7   Hold {HeldAt, Reason, Actor}
@@ -108,8 +108,12 @@ pub async fn hold_of(store: &Store, entity: &EntityId) -> Result<Option<Hold>, S
     Ok(store.get(entity, FLOOR_KEY, true).await?.as_ref().and_then(Hold::of))
 }
 
-/// Returns an error if the entity is on hold.
-pub(crate) async fn check(store: &Store, entity: &EntityId) -> Result<(), OperationError> {
+/// Checks that an entity is not on hold.
+///
+/// # Errors
+///
+/// Returns [`OperationError::Held`] if it is, or the error of a request.
+pub async fn check(store: &Store, entity: &EntityId) -> Result<(), OperationError> {
     let hold = hold_of(store, entity).await?;
     hold.map_or(Ok(()), |hold| Err(OperationError::Held(hold)))
 }

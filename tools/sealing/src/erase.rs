@@ -29,7 +29,7 @@ use crate::{
 use operations::{
     erase::{clean_latest, clean_ledger, clean_quarantine, is_current},
     error::OperationError,
-    hold::hold_of,
+    hold,
     purge::mark_erased,
     sealed,
 };
@@ -97,9 +97,7 @@ impl<'a> Erasing<'a> {
         paths: &[Vec<String>],
         reason: &str,
     ) -> Result<Self, EraseError> {
-        if let Some(hold) = hold_of(store, entity).await? {
-            return Err(OperationError::Held(hold).into());
-        }
+        hold::check(store, entity).await?;
         let newest = store.newest(entity, true).await.map_err(SealError::from)?;
         let (newest, _) = newest.ok_or(EraseError::NoVersion)?;
         let table = store.attached_table();
@@ -213,13 +211,14 @@ impl<'a> Erasing<'a> {
     ///
     /// # Errors
     ///
-    /// A request fails. The erasure can be repeated.
+    /// A request fails, or the entity is [on hold](OperationError::Held). The erasure can be repeated.
     pub async fn run(
         &mut self,
         wait: Duration,
         also_current: bool,
         on_wait: impl FnOnce(Duration),
     ) -> Result<Changed, EraseError> {
+        hold::check(self.store, self.entity).await?;
         if !self.is_marked {
             mark_erased(self.store, self.entity, &self.erasures()).await?;
         }
@@ -229,6 +228,7 @@ impl<'a> Erasing<'a> {
             on_wait(left);
             tokio::time::sleep(left).await;
         }
+        hold::check(self.store, self.entity).await?;
         if self.place.is_none() {
             // seal-fn can have started, and have sealed the values, since the erasure was planned.
             self.place = Place::of(self.store).await?;

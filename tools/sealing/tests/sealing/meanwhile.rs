@@ -154,6 +154,27 @@ async fn an_erasure_is_refused_on_hold_and_covers_versions_that_history_lacks() 
     hold::set(&world.store, &id, &hold).await.unwrap();
     assert!(erase(&world, &process).await.unwrap_err().contains("on hold"));
     hold::release(&world.store, &id).await.unwrap();
+    // It is set after the plan, or during the wait.
+    let mut erasing = Erasing::plan(&world.store, &id, &[], "asked").await.unwrap();
+    hold::set(&world.store, &id, &hold).await.unwrap();
+    assert!(erasing.run(Duration::ZERO, false, |_| ()).await.is_err());
+    assert_eq!(world.store.removed([&id], false).await.unwrap().erasures(&id), None);
+    hold::release(&world.store, &id).await.unwrap();
+    let (store, held) = (world.store.clone(), id.clone());
+    let holding = world.cloud.process(move |request| {
+        let is_marker = request.operation == "PutItem" && request.body.contains(r#""purged""#);
+        let (store, id, hold) = (store.clone(), held.clone(), hold.clone());
+        async move {
+            if is_marker {
+                hold::set(&store, &id, &hold).await.unwrap();
+            }
+            None
+        }
+    });
+    assert!(erase(&world, &holding).await.unwrap_err().contains("on hold"));
+    let versions = items(&database.client, world.store.history_table()).await;
+    assert!(versions.iter().any(|item| item.to_string().contains("\"H1\"")));
+    hold::release(&world.store, &id).await.unwrap();
     for newest in [3, 4] {
         // The stream still has version 4 with the values, so a repeated erasure does not resume the one before it.
         let latest = json!({"Latest": {"N": newest.to_string()}});
