@@ -105,10 +105,10 @@ impl Writer {
     async fn apply(&self, updates: &[Update]) -> Result<UpdateResponse, Error> {
         match updates {
             [update] => {
-                let mut known = self.known.take(&update.entity);
-                let outcome = counter::write_after(&self.store, update, self.options, &mut known).await;
-                self.known.keep(&update.entity, known);
-                let outcome = outcome?;
+                let now = || self.store.clock().now();
+                let mut known = self.known.take(&update.entity, now());
+                let outcome = counter::write_after(&self.store, update, self.options, &mut known).await?;
+                self.known.keep(&update.entity, known, now());
                 UpdateResponse::new(&update.entity, outcome)
             }
             set => match Box::pin(counter::set::write(&self.store, set, self.options)).await {

@@ -28,7 +28,6 @@ use crate::{
 };
 use operations::{
     erase::{clean_latest, clean_ledger, clean_quarantine, is_current},
-    error::OperationError,
     hold,
     purge::mark_erased,
     sealed,
@@ -90,7 +89,7 @@ impl<'a> Erasing<'a> {
     ///
     /// # Errors
     ///
-    /// [`EraseError`] if a path cannot be erased, or a request fails; [`OperationError::Held`] if the entity is on hold.
+    /// [`EraseError`] if a path cannot be erased, or a request fails; [`Held`](operations::error::OperationError::Held) if the entity is on hold.
     pub async fn plan(
         store: &'a Store,
         entity: &'a EntityId,
@@ -211,7 +210,7 @@ impl<'a> Erasing<'a> {
     ///
     /// # Errors
     ///
-    /// A request fails, or the entity is [on hold](OperationError::Held). The erasure can be repeated.
+    /// A request fails, or the entity is [on hold](operations::error::OperationError::Held). The erasure can be repeated.
     pub async fn run(
         &mut self,
         wait: Duration,

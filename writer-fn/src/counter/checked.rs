@@ -1,21 +1,23 @@
 //! Requests that a process has checked, so that the next update of an entity needs no search of history.
 //!
 //! Updates of one entity can be sent faster than the unit of a [`SentCode`](recent_requests::SentCode), or arrive in another order.
-//! Then the [condition on the send time](crate::counter::rules::SENT) fails for each, and each would search history, and wait for it. The process
-//! knows the requests of the versions that it has searched, of each latest item that DynamoDB returned to it, and of its own updates:
+//! Then the [condition on the send time](crate::counter::rules::SENT) fails for each, and each would search history, and wait for it.
+//! The process knows the requests of the versions that it has searched, of each map that it has seen, and of its own updates:
 //!
 //! ```text
-//! version     1 … 40             41 … 58     59        60
-//! request     sent earlier       in a map    its own   of another writer
-//!             (`Coverage`)                   `base`    in the map, or the condition fails
+//! version     1 … 40              41 … 58     59        60
+//! request     of no update that   in a map    its own   of another writer
+//!             is covered                      `base`    in the map, or the condition fails
 //! ```
 //!
-//! An update that is covered and not among these requests is in no version up to `base`. So its first attempt has the condition of a
-//! [later one](crate::counter::earlier_delivery), and requires the same incarnation: the process can have read it minutes before.
+//! An update that is covered and not among these requests is in no version of the incarnation up to `base`. So its first attempt has the
+//! condition of a [later one](crate::counter::earlier_delivery), and requires the incarnation, which a purge ends. A table that was
+//! restored can have the same incarnation, so nothing is known for longer than [`MAX_AGE`].
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use shared::domain::{
@@ -26,18 +28,20 @@ use shared::domain::{
 use crate::{
     counter::{
         earlier_delivery::EarlierDeliveries,
-        outcome::MAX_SEARCHED,
-        recent_requests::{self, requests_of},
+        recent_requests::{self, last_request, requests_of},
     },
     update::Update,
 };
 
-/// Maximum number of requests of an entity.
-const MAX_REQUESTS: usize = MAX_SEARCHED as usize;
+/// Maximum number of requests of an entity: those of the longest search.
+const MAX_REQUESTS: usize = 10_000;
 /// Maximum number of versions after the base that a search reads. Of more, it reads only those since the update was sent.
 const MAX_MISSING: u64 = 100;
 /// Maximum number of entities.
 const MAX_ENTITIES: usize = 32;
+
+/// Maximum time for which an entity's requests are known without another update of it. It takes longer to restore a table.
+const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// What a process knows about the requests of one entity.
 #[derive(Debug, Default)]
@@ -48,71 +52,98 @@ struct Known {
     incarnation: Incarnation,
     /// Newest version whose request is known.
     base: Version,
-    coverage: Coverage,
+    /// Updates are covered that were sent after this time.
+    after: EpochMillis,
+    /// Updates are covered, too, whose versions cannot be recorded before this time.
+    since: Option<RecordedAt>,
+    /// Latest time that a sender claimed when it was in the future, up to the base.
+    ahead: Option<EpochMillis>,
     /// Keys of the requests, as in the map of the latest item.
     requests: HashSet<String>,
 }
 
-/// Updates whose requests would be known if they had created a version up to the base.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Coverage {
-    All,
-    /// All that were sent after this time.
-    SentAfter(EpochMillis),
-    /// All that can have no earlier version.
-    RecordedSince(RecordedAt),
-}
-
-impl Coverage {
-    /// Returns `true` if an update is covered that was sent at this time.
-    fn has(self, earlier: &EarlierDeliveries, sent: EpochMillis) -> bool {
-        match self {
-            Self::All => true,
-            Self::SentAfter(after) => after < sent,
-            // The search for a claimed time can start earlier.
-            Self::RecordedSince(since) => !earlier.is_claimed && since <= EarlierDeliveries::earliest_after(sent),
-        }
-    }
-}
-
 impl Known {
-    /// Returns what a latest item shows. `None` if it has no incarnation, or no map.
+    /// Returns what a latest item shows. `None` if it has no incarnation, no valid version, or no map.
     fn of(latest_item: &Item) -> Option<Self> {
         let base = latest_of(latest_item).ok()?;
-        let coverage = match recent_requests::dropped(latest_item, base) {
-            0 => Coverage::All,
-            _ => Coverage::SentAfter(recent_requests::since(latest_item)?),
+        let after = match recent_requests::dropped(latest_item, base) {
+            0 => i64::MIN,
+            _ => recent_requests::since(latest_item).map_or(i64::MAX, EpochMillis::get),
         };
         Some(Self {
             incarnation: Incarnation::of(latest_item)?,
             base,
-            coverage,
+            after: EpochMillis::new(after),
+            since: None,
+            ahead: recent_requests::ahead(latest_item),
             requests: requests_of(latest_item)?.keys().cloned().collect(),
         })
     }
 
-    /// Adds the versions after the base, which all have their requests in the map of a latest item.
-    fn extend(&mut self, newer: Self, searched: HashSet<String>) {
-        self.base = newer.base;
+    /// Returns `true` if an update's request is known if it created a version up to the base.
+    fn covers(&self, earlier: &EarlierDeliveries) -> bool {
+        let earliest = earlier.earliest_version(self.ahead);
+        let is_after = earlier.sent.is_some_and(|sent| self.after < sent);
+        is_after
+            || self
+                .since
+                .zip(earliest)
+                .is_some_and(|(since, earliest)| since <= earliest)
+    }
+
+    /// Adds the versions after the base: their requests are in the map of a latest item, or were searched.
+    fn extend(&mut self, newer: Self) {
+        (self.base, self.ahead) = (newer.base, newer.ahead);
         self.requests.extend(newer.requests);
-        self.requests.extend(searched);
+    }
+}
+
+/// What a search for an earlier delivery reads.
+#[derive(Debug)]
+pub(crate) struct Searched {
+    /// Newest version that was known.
+    base: Option<Version>,
+    /// Time from which on the versions are read, if none was known.
+    pub(crate) since: Option<RecordedAt>,
+    incarnation: Option<Incarnation>,
+    requests: HashSet<String>,
+}
+
+impl Searched {
+    /// Begins a search after this latest item was read.
+    pub(crate) fn new(earlier: &EarlierDeliveries, stored: &Item) -> Self {
+        let earliest = earlier.earliest_version(recent_requests::ahead(stored));
+        Self {
+            base: earlier.base,
+            since: earliest.filter(|_| earlier.base.is_none()),
+            incarnation: Incarnation::of(stored),
+            requests: HashSet::new(),
+        }
+    }
+
+    /// Adds the request of a version, or the map of a latest item: the next one can have dropped requests that no search reads.
+    pub(crate) fn add(&mut self, item: &Item) {
+        let of_map = requests_of(item).into_iter().flat_map(HashMap::keys).cloned();
+        self.requests.extend(of_map);
+        self.requests
+            .extend(last_request(item).map(|hash| hash.key().to_owned()));
     }
 }
 
 impl Checked {
     /// Adds to what is known about the earlier deliveries of an update, before its first attempt.
     pub(crate) fn add_to(&self, earlier: &mut EarlierDeliveries, update: &Update) {
-        let (Some(known), Some(sent)) = (&self.0, earlier.sent) else {
-            return;
-        };
-        let hash = RequestHash::of(&update.request_id);
-        if known.coverage.has(earlier, sent) && !known.requests.contains(hash.key()) {
+        if let Some(known) = &self.0
+            && earlier.sent.is_some()
+            && known.covers(earlier)
+            && !known.requests.contains(RequestHash::of(&update.request_id).key())
+        {
             earlier.base = Some(known.base);
             earlier.incarnation = Some(known.incarnation.clone());
         }
     }
 
-    /// Forgets what a stored latest item does not continue, also in the earlier deliveries of an update.
+    /// Forgets what a stored latest item does not continue, or is far behind it, also in the earlier deliveries of an update.
     pub(crate) fn compare(&mut self, earlier: &mut EarlierDeliveries, stored: Option<&Item>) {
         let continues = |known: &Known, stored: &Item| {
             let latest = latest_of(stored).ok().filter(|latest| known.base <= *latest)?;
@@ -131,17 +162,16 @@ impl Checked {
 
     /// Adds the requests that a stored latest item has. It was returned for an update.
     pub(crate) fn observe(&mut self, earlier: &EarlierDeliveries, stored: Option<&Item>) {
-        let (Some(stored), Some(sent)) = (stored, earlier.sent) else {
+        let Some(stored) = stored.filter(|_| earlier.sent.is_some()) else {
             return;
         };
-        let newer = Known::of(stored);
-        match (&mut self.0, newer) {
+        match (&mut self.0, Known::of(stored)) {
             (Some(known), Some(newer)) => {
                 let is_connected = recent_requests::dropped(stored, newer.base) <= known.base.get();
                 // With fewer requests, the next updates are covered as well if they are sent in order.
-                let is_renewed = known.requests.len() > MAX_REQUESTS / 2 && newer.coverage.has(earlier, sent);
+                let is_renewed = known.requests.len() > MAX_REQUESTS / 2 && newer.covers(earlier);
                 match is_connected && !is_renewed {
-                    true => known.extend(newer, HashSet::new()),
+                    true => known.extend(newer),
                     false => *known = newer,
                 }
             }
@@ -150,35 +180,24 @@ impl Checked {
         self.limit();
     }
 
-    /// Adds the requests of a search for an update, up to the latest item that was read last. `since`: time from which on versions
-    /// were read, if no version was known.
-    pub(crate) fn searched(
-        &mut self,
-        base: Option<Version>,
-        since: Option<RecordedAt>,
-        newest: &Item,
-        requests: HashSet<String>,
-    ) {
-        let newer = Known::of(newest);
+    /// Adds what a search has read, up to the latest item that it read last.
+    pub(crate) fn searched(&mut self, searched: Searched, newest: &Item) {
         let before = self.0.take();
-        self.0 = match (newer, base, since) {
-            (Some(newer), Some(base), _) => before
-                .filter(|known| known.base == base && known.incarnation == newer.incarnation)
-                .map(|mut known| {
-                    known.extend(newer, requests);
-                    known
-                }),
-            (Some(mut newer), None, Some(since)) => {
-                newer.coverage = Coverage::RecordedSince(since);
-                newer.requests.extend(requests);
-                Some(newer)
-            }
-            _ => None,
-        };
+        let newer = Known::of(newest).filter(|newer| searched.incarnation.as_ref() == Some(&newer.incarnation));
+        self.0 = newer.and_then(|mut newer| {
+            newer.requests.extend(searched.requests);
+            let Some(base) = searched.base else {
+                newer.since = searched.since;
+                return Some(newer);
+            };
+            let mut known = before.filter(|known| known.base == base && known.incarnation == newer.incarnation)?;
+            known.extend(newer);
+            Some(known)
+        });
         self.limit();
     }
 
-    /// Adds an update that created a version. After a version of another writer, only a latest item shows more.
+    /// Adds an update that created a version. After a version of another writer, only a latest item or a search shows more.
     pub(crate) fn written(&mut self, update: &Update, version: Version) {
         if let Some(known) = &mut self.0
             && known.base.get() + 1 == version.get()
@@ -188,6 +207,7 @@ impl Checked {
                 .requests
                 .insert(RequestHash::of(&update.request_id).key().to_owned());
         }
+        self.limit();
     }
 
     fn limit(&mut self) {
@@ -195,24 +215,27 @@ impl Checked {
     }
 }
 
-/// What a process knows about the requests of the entities whose updates it applied last.
+/// What a process knows about the requests of the entities whose updates it applied last, and the time of these updates.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct CheckedEntities(Arc<Mutex<Vec<(EntityId, Checked)>>>);
+pub(crate) struct CheckedEntities(Arc<Mutex<Vec<(EntityId, Checked, Duration)>>>);
 
 impl CheckedEntities {
-    /// Takes what is known about an entity. An update that ends without a result leaves nothing.
-    pub(crate) fn take(&self, entity: &EntityId) -> Checked {
+    /// Takes what is known about an entity at this time. An update that fails leaves nothing.
+    pub(crate) fn take(&self, entity: &EntityId, now: Duration) -> Checked {
         let mut entities = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = entities.iter().position(|(known, _)| known == entity);
-        place.map(|place| entities.remove(place).1).unwrap_or_default()
+        let place = entities.iter().position(|(known, ..)| known == entity);
+        let taken = place.map(|place| entities.remove(place));
+        let is_recent = |at: Duration| now.checked_sub(at).is_some_and(|age| age <= MAX_AGE);
+        let recent = taken.filter(|(_, _, at)| is_recent(*at));
+        recent.map(|(_, checked, _)| checked).unwrap_or_default()
     }
 
-    /// Keeps what is known about an entity, instead of that about the entity of the longest time ago.
-    pub(crate) fn keep(&self, entity: &EntityId, checked: Checked) {
+    /// Keeps what is known about an entity after an update at this time, instead of that about the entity of the longest time ago.
+    pub(crate) fn keep(&self, entity: &EntityId, checked: Checked, now: Duration) {
         if checked.0.is_some() {
             let mut entities = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             entities.truncate(MAX_ENTITIES - 1);
-            entities.insert(0, (entity.clone(), checked));
+            entities.insert(0, (entity.clone(), checked, now));
         }
     }
 }

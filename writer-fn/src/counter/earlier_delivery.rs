@@ -19,10 +19,7 @@
 //! The stream can be behind, so the search waits until history has the versions. Meanwhile other updates follow, and the map drops
 //! requests: the latest item is read between the pages, so that the map always connects to what has been checked.
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use shared::{
     domain::{
@@ -41,10 +38,10 @@ use shared::{
 
 use crate::{
     counter::{
-        checked::Checked,
+        checked::{Checked, Searched},
         decision::{decide, is_payload_of},
         outcome::{MAX_SEARCHED, WriteError, WriteOutcome},
-        recent_requests::{self, SentCode, last_request},
+        recent_requests::{self, SentCode},
         rules,
         stamp::MAX_RACE,
     },
@@ -60,9 +57,6 @@ const MAX_WAIT: Duration = Duration::from_secs(3);
 const INITIAL_INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum wait between two reads. The latest item is read after each, before its map can drop what was added in between.
 const MAX_INTERVAL: Duration = Duration::from_millis(80);
-/// Maximum time by which a version can look older than its update: the writer's clock and the sender's differ, and a tick makes a version
-/// earlier than the writer's clock.
-const MAX_BEFORE_SENT: Duration = MAX_CLOCK_DIFFERENCE.saturating_add(MAX_RACE);
 /// Number of versions in the first page: a request that was retried at once is among the newest.
 const FIRST_PAGE: u64 = 16;
 /// Attributes of a version that a search reads.
@@ -157,25 +151,18 @@ impl EarlierDeliveries {
         }
     }
 
-    /// Returns the earliest time of a version that an update can have created that was sent at this time, by a clock that is right.
-    pub(crate) fn earliest_after(sent: EpochMillis) -> RecordedAt {
-        recorded_before(sent, MAX_BEFORE_SENT)
-    }
-
-    /// Returns the earliest time of a version that the update can have created before this latest item was read.
-    fn earliest_version(&self, stored: &Item) -> Option<RecordedAt> {
-        let was_ahead = recent_requests::ahead(stored).is_some_and(|ahead| self.sent.is_none_or(|sent| sent <= ahead));
+    /// Returns the earliest time of a version that the update can have created before a latest item was read. `ahead`: latest time that a
+    /// sender had claimed when it was in the future.
+    pub(crate) fn earliest_version(&self, ahead: Option<EpochMillis>) -> Option<RecordedAt> {
+        let was_ahead = ahead.is_some_and(|ahead| self.sent.is_none_or(|sent| sent <= ahead));
         let earlier = match self.is_claimed && was_ahead {
             true => MAX_DELAY,
-            false => MAX_BEFORE_SENT,
+            // The clock of its writer can be behind, and a tick makes a version earlier than that clock.
+            false => MAX_CLOCK_DIFFERENCE + MAX_RACE,
         };
-        let sent = self.sent.map(|sent| recorded_before(sent, earlier));
+        let sent = (self.sent).map(|sent| RecordedAt::from_millis(sent_at::before(sent, earlier)));
         sent.into_iter().chain(self.unanswered).min()
     }
-}
-
-fn recorded_before(sent: EpochMillis, duration: Duration) -> RecordedAt {
-    RecordedAt::from_millis(sent_at::before(sent, duration))
 }
 
 /// Returns the bounds of the time at which an update was sent that is applied at this time of the writer's clock.
@@ -227,14 +214,15 @@ pub(crate) async fn find_earlier_delivery(
         return Ok(Search::NotApplied(None));
     };
     let mut checked = earlier.base.map_or(0, Version::get);
-    let earliest = earlier.earliest_version(&stored).filter(|_| earlier.base.is_none());
-    let (mut since, mut requests) = (earliest, HashSet::new());
+    let mut searched = Searched::new(earlier, &stored);
+    let mut since = searched.since;
     let (mut ranges, mut waited, mut interval) = (Vec::new(), Duration::ZERO, INITIAL_INTERVAL);
     let (mut page_size, mut left) = (FIRST_PAGE, MAX_SEARCHED);
     loop {
         // The map of the latest item must begin at the version after the last one that was checked, or before it.
         let latest = latest_of(&stored)?;
         let dropped = recent_requests::dropped(&stored, latest);
+        searched.add(&stored);
         if dropped > checked {
             ranges.push(Range {
                 low: checked + 1,
@@ -244,10 +232,10 @@ pub(crate) async fn find_earlier_delivery(
         }
         checked = latest.get();
         let Some(range) = ranges.last_mut() else {
-            known.searched(earlier.base, earliest, &stored, requests);
+            known.searched(searched, &stored);
             return Ok(Search::NotApplied(Some(stored)));
         };
-        match search_page(store, update, *range, page_size.min(left), &mut requests).await? {
+        match search_page(store, update, *range, page_size.min(left), &mut searched).await? {
             Page::Found(version) => return Ok(Search::Applied(version)),
             Page::Next(next) if next < range.low => {
                 ranges.pop();
@@ -299,7 +287,7 @@ async fn search_page(
     update: &Update,
     range: Range,
     size: u64,
-    requests: &mut HashSet<String>,
+    searched: &mut Searched,
 ) -> Result<Page, WriteError> {
     let from = range.low.max((range.high + 1).saturating_sub(size));
     let (Some(from), Some(to)) = (Version::new(from), Version::new(range.high)) else {
@@ -319,7 +307,7 @@ async fn search_page(
         let Some(item) = items.get(&version) else {
             return Ok(Page::Missing(version));
         };
-        requests.extend(last_request(item).map(|hash| hash.key().to_owned()));
+        searched.add(item);
         if text(item, names::REQUEST_ID) == Some(update.request_id.as_str()) {
             if !is_payload_of(item, update) {
                 return Err(WriteError::RequestIdReused { version });

@@ -9,7 +9,13 @@ use serde_json::{Value, json};
 use shared::{
     clock::Clock,
     config::{Idempotency, MARKER_RETENTION, Ordering, Window, WriteMode, WriteOptions},
-    domain::{keys::VersionDigits, recorded_at::RecordedAt, time::EpochMillis, version::Version},
+    domain::{
+        keys::VersionDigits,
+        recorded_at::RecordedAt,
+        request_id::{RequestHash, RequestId},
+        time::EpochMillis,
+        version::Version,
+    },
     dynamodb::{Store, client::error::ErrorKind},
     logging::chain,
 };
@@ -341,7 +347,7 @@ async fn a_search_that_needs_too_many_versions_decides_nothing() {
 const SENT: i64 = 1_795_328_688_000;
 
 /// Applies messages that create these versions, and returns the guards of their updates, and the versions that they read.
-async fn guards(responses: &[&[Value]], messages: &[(&str, u64)]) -> Vec<String> {
+async fn guards(responses: &[&[Value]], messages: &[(&str, u64)]) -> String {
     let (store, replay) = replaying(&responses.concat());
     let mut known = Checked::default();
     for (id, number) in messages {
@@ -366,7 +372,7 @@ async fn guards(responses: &[&[Value]], messages: &[(&str, u64)]) -> Vec<String>
         }
         _ => operation.clone(),
     };
-    requests.iter().map(guard).collect()
+    requests.iter().map(guard).collect::<Vec<_>>().join(", ")
 }
 
 #[tokio::test(start_paused = true)]
@@ -384,45 +390,38 @@ async fn one_search_is_enough_for_the_messages_of_an_entity() {
         for item in found["Responses"]["Table"].as_array_mut().unwrap() {
             item["RecordedAt"] = json!({"S": "2020-11-01T20:04:00.000000000Z"});
         }
-        [rejected(Some(stored.clone())), found, json!({"Item": stored})]
+        // Another writer has dropped this request before the latest item is read again.
+        let mut before = stored.clone();
+        before["RecentRequests"]["M"][RequestHash::of(&RequestId::new("gone").unwrap()).key()] = json!({"N": "2"});
+        [rejected(Some(before)), found, json!({"Item": stored})]
     };
     let updated = |latest: u64| json!({"Attributes": {"Latest": {"N": latest.to_string()}}});
     let sent = format!(":sent {SENT}");
     let after = SENT + 1000;
     let first = searched(stored(3, 1, after, "q83H"), 1..=1);
-    // Another writer has dropped versions 6 and 7 when the third message arrives: only these are searched, however old.
-    let third = searched(stored(8, 7, after, "q83H"), 6..=7);
+    // Another writer has dropped versions 7 and 8 when the fourth message arrives: only these are searched, however old.
+    let fourth = searched(stored(9, 8, after, "q83H"), 7..=8);
     // The entity was purged.
-    let last = searched(stored(12, 11, after, "Zm2_"), 11..=11);
-    let written = [4, 5, 9, 10, 13].map(updated);
-    let responses = [&first[..], &written[..2], &third, &written[2..4], &last, &written[4..]];
-    let messages = [("x", 4), ("y", 5), ("z", 9), ("r-6", 10), ("p", 13)];
-    let all = (1..=11)
+    let last = searched(stored(13, 12, after, "Zm2_"), 12..=12);
+    let written = [4, 5, 6, 10, 11, 14].map(updated);
+    let responses = [&first[..], &written[..3], &fourth, &written[3..5], &last, &written[5..]];
+    let messages = [("x", 4), ("gone", 5), ("y", 6), ("z", 10), ("r-7", 11), ("p", 14)];
+    let all = (1..=12)
         .map(|number| format!("v{number}"))
         .collect::<Vec<_>>()
         .join(" ");
-    // History has the request of the fourth message: its first attempt needs the send time again.
-    let expected = [
-        &sent,
-        "v1",
-        "GetItem",
-        ":base 3",
-        ":base 4q83H",
-        ":base 5q83H",
-        "v6 v7",
-        "GetItem",
-        ":base 8",
-        &sent,
-        ":base 10q83H",
-        &all,
-        "GetItem",
-        ":base 12",
-    ];
+    // The second message and the fifth are not known to be new: their first attempts need the send time again.
+    let expected = format!(
+        "{sent}, v1, GetItem, :base 3, {sent}, :base 5q83H, :base 6q83H, v7 v8, GetItem, :base 9, {sent}, :base 11q83H, {all}, GetItem, :base 13"
+    );
     assert_eq!(guards(&responses, &messages).await, expected);
     // A map that has all requests since the messages were sent needs none.
-    let full = [rejected(Some(stored(3, 1, SENT - 1000, "q83H")))];
+    let mut full = stored(3, 1, SENT - 1000, "q83H");
+    let requests = (0..Window::default().full()).map(|number| (format!("h{number}"), json!({"N": "3"})));
+    full["RecentRequests"] = json!({"M": requests.collect::<serde_json::Map<_, _>>()});
+    let full = [rejected(Some(full))];
     let messages = [("x", 4), ("y", 5)];
-    let expected = [&sent, ":base 3", ":base 4q83H"];
+    let expected = format!("{sent}, :base 3, :base 4q83H");
     assert_eq!(guards(&[&full, &written[..2]], &messages).await, expected);
 }
 

@@ -1,7 +1,10 @@
 use std::ops::RangeInclusive;
 
 use serde_json::json;
-use shared::{config::Ordering, domain::names};
+use shared::{
+    config::Ordering,
+    domain::{AttributeValue, names},
+};
 
 use super::*;
 
@@ -133,44 +136,75 @@ fn a_latest_item_that_does_not_continue_is_forgotten() {
 #[test]
 fn a_search_adds_what_it_has_read() {
     const SENT: i64 = 1_795_328_688_100;
-    let found = || {
-        let read = ["r1", "r30"].map(|id| RequestHash::of(&update(id).request_id).key().to_owned());
-        HashSet::from(read)
+    let read = json!({"RequestId": {"S": "r1"}});
+    let read: Item = serde_json::from_value(read).unwrap();
+    // The second latest item has dropped requests of the first one.
+    let (first, newest) = (item(21..=32, Some((20, SENT))), item(32..=40, Some((31, SENT))));
+    let searched = |base: Option<u64>, first: &Item| {
+        let earlier = EarlierDeliveries {
+            base: base.and_then(Version::new),
+            ..sent(SENT)
+        };
+        let mut searched = Searched::new(&earlier, first);
+        assert_eq!(searched.since.is_none(), base.is_some());
+        searched.add(first);
+        searched.add(&read);
+        searched
     };
-    let newest = item(32..=40, Some((31, SENT)));
-    // Without a base, it covers updates whose versions cannot be before the first one that was read.
-    let mut checked = observed(&[item(1..=20, None)]);
-    let since = EarlierDeliveries::earliest_after(EpochMillis::new(SENT));
-    checked.searched(None, Some(since), &newest, found());
-    let claimed = EarlierDeliveries {
+    let claimed = |millis| EarlierDeliveries {
         is_claimed: true,
-        ..sent(SENT)
+        ..sent(millis)
     };
-    for (earlier, id, expected) in [
-        (sent(SENT), "new", Some(40)),
-        (sent(SENT - 1), "new", None),
-        (claimed, "new", None),
-        (sent(SENT), "r1", None),
-        (sent(SENT), "r40", None),
-        (sent(SENT), "r20", Some(40)),
+    let ahead = |millis: i64| {
+        let mut newest = newest.clone();
+        newest.insert(names::REQUESTS_AHEAD.to_owned(), AttributeValue::N(millis.to_string()));
+        newest
+    };
+    // Without a base, it covers updates whose versions cannot be before the first one that was read.
+    for (newest, earlier, id, expected) in [
+        (newest.clone(), sent(SENT), "new", Some(40)),
+        (newest.clone(), sent(SENT - 1), "new", None),
+        (newest.clone(), claimed(SENT), "new", Some(40)),
+        (ahead(SENT - 1), claimed(SENT), "new", Some(40)),
+        // It can have been applied when its time was in the future.
+        (ahead(SENT), claimed(SENT), "new", None),
+        (newest.clone(), sent(SENT), "r1", None),
+        (newest.clone(), sent(SENT), "r21", None),
+        (newest.clone(), sent(SENT), "r40", None),
+        (newest.clone(), sent(SENT), "r20", Some(40)),
+        (
+            without(names::REQUESTS_SINCE, newest.clone()),
+            sent(SENT),
+            "new",
+            Some(40),
+        ),
     ] {
+        let mut checked = observed(&[item(1..=20, None)]);
+        checked.searched(searched(None, &first), &newest);
         assert_eq!(base(&checked, earlier, id), expected, "{id}");
     }
     // After a base, it connects the newest latest item to what was known up to the base, and to nothing else.
-    for (known, searched, expected) in [(20, 20, Some(40)), (20, 21, None), (20, 19, None)] {
-        let mut checked = observed(&[item(1..=known, None)]);
-        checked.searched(Version::new(searched), None, &newest, found());
-        assert_eq!(base(&checked, sent(1), "new"), expected, "{searched}");
-        for id in ["r20", "r30", "r40"] {
-            assert_eq!(base(&checked, sent(1), id), None, "{searched} {id}");
+    for (searched_base, expected) in [(20, Some(40)), (21, None), (19, None)] {
+        let mut checked = observed(&[item(1..=20, None)]);
+        checked.searched(searched(Some(searched_base), &first), &newest);
+        assert_eq!(base(&checked, sent(1), "new"), expected, "{searched_base}");
+        for id in ["r1", "r20", "r21", "r40"] {
+            assert_eq!(base(&checked, sent(1), id), None, "{searched_base} {id}");
         }
     }
-    let mut other = newest.clone();
-    other.insert(names::INCARNATION.to_owned(), Incarnation::from("Zm2_").value());
-    for newest in [other, without(names::RECENT_REQUESTS, newest)] {
+    // The entity was purged before or during the search.
+    let of_other = |mut item: Item| {
+        item.insert(names::INCARNATION.to_owned(), Incarnation::from("Zm2_").value());
+        item
+    };
+    for (base, first, newest) in [
+        (None, first.clone(), of_other(newest.clone())),
+        (Some(20), of_other(first.clone()), of_other(newest.clone())),
+        (Some(20), first.clone(), without(names::RECENT_REQUESTS, newest.clone())),
+    ] {
         let mut checked = observed(&[item(1..=20, None)]);
-        checked.searched(Version::new(20), None, &newest, found());
-        assert_eq!(base(&checked, sent(1), "new"), None);
+        checked.searched(searched(base, &first), &newest);
+        assert!(checked.0.is_none(), "{base:?}");
     }
 }
 
@@ -178,8 +212,10 @@ fn a_search_adds_what_it_has_read() {
 fn the_number_of_requests_and_entities_is_limited() {
     let many = |count: u64| item(1..=count, None);
     let max = MAX_REQUESTS as u64;
-    assert_eq!(base(&observed(&[many(max)]), sent(1), "new"), Some(max));
-    assert_eq!(base(&observed(&[many(max + 1)]), sent(1), "new"), None);
+    let mut checked = observed(&[many(max)]);
+    assert_eq!(base(&checked, sent(1), "new"), Some(max));
+    checked.written(&update("r"), Version::new(max + 1).unwrap());
+    assert!(checked.0.is_none() && observed(&[many(max + 1)]).0.is_none());
     // Of many requests, only those of the map are kept, if the update for which it was returned is still covered.
     let half = max / 2;
     let next = item(half + 1..=half + 10, Some((half, 100)));
@@ -188,15 +224,21 @@ fn the_number_of_requests_and_entities_is_limited() {
         checked.observe(&sent(earlier), Some(&next));
         let known = checked.0.as_ref().unwrap();
         assert_eq!(known.requests.len() == 10, is_renewed, "{count} {earlier}");
-        assert_eq!(known.coverage == Coverage::All, !is_renewed, "{count} {earlier}");
+        assert_eq!(known.after.get() == 100, is_renewed, "{count} {earlier}");
     }
     let entities = CheckedEntities::default();
     let entity = |index: usize| EntityId::new(format!("E{index}")).unwrap();
+    let at = Duration::from_secs(1000);
     for index in 0..=MAX_ENTITIES {
-        entities.keep(&entity(index), observed(&[many(1)]));
+        entities.keep(&entity(index), observed(&[many(1)]), at);
     }
-    entities.keep(&entity(1000), Checked::default());
-    let is_known = |index| entities.take(&entity(index)).0.is_some();
+    entities.keep(&entity(1000), Checked::default(), at);
+    let is_known = |index, now| entities.take(&entity(index), now).0.is_some();
+    let later = at + MAX_AGE;
     // Taking it leaves nothing behind.
-    assert!(!is_known(0) && is_known(1) && !is_known(1) && is_known(MAX_ENTITIES) && !is_known(1000));
+    assert!(
+        !is_known(0, at) && is_known(1, later) && !is_known(1, at) && is_known(MAX_ENTITIES, at) && !is_known(1000, at)
+    );
+    let millisecond = Duration::from_millis(1);
+    assert!(!is_known(2, later + millisecond) && !is_known(3, at.saturating_sub(millisecond)));
 }
