@@ -134,7 +134,6 @@ impl Checked {
     /// Adds to what is known about the earlier deliveries of an update, before its first attempt.
     pub(crate) fn add_to(&self, earlier: &mut EarlierDeliveries, update: &Update) {
         if let Some(known) = &self.0
-            && earlier.sent.is_some()
             && known.covers(earlier)
             && !known.requests.contains(RequestHash::of(&update.request_id).key())
         {

@@ -49,14 +49,18 @@ impl Schedule {
             }
         }
         for _ in 0..rng.u8(8..=20) {
-            // A marker of the ledger is not known to the other writers.
-            let origin = if rng.u8(..8) == 0 {
-                Origin::LedgerClient
-            } else {
-                Origin::Client
+            let origin = match rng.u8(..8) {
+                // A marker of the ledger is not known to the other writers.
+                0 => Origin::LedgerClient,
+                1..=3 => Origin::TimedClient,
+                _ => Origin::Client,
             };
             let update = schedule.update("e0", origin, json!({}));
-            add(&mut schedule, rng.u64(..=2 * span), StepKind::Direct(update));
+            let first = rng.u64(..=2 * span);
+            add(&mut schedule, first, StepKind::Direct(update));
+            if origin == Origin::TimedClient && rng.bool() {
+                add(&mut schedule, first + rng.u64(..=2 * span), StepKind::Direct(update));
+            }
         }
         for value in 0..rng.usize(0..=3) {
             let kind = match rng.u8(..4) {

@@ -76,6 +76,10 @@ fn an_update_is_in_no_version_if_it_is_covered_and_not_among_the_requests() {
         assert_eq!(base(&observed(&[item]), earlier, id), expected, "{id}");
     }
     assert_eq!(base(&Checked::default(), sent(1), "new"), None);
+    // An update that is sent for the first time needs no knowledge, and leaves none.
+    let mut checked = Checked::default();
+    checked.observe(&EarlierDeliveries::default(), Some(&dropping()));
+    assert!(checked.0.is_none());
 }
 
 #[test]
@@ -183,6 +187,13 @@ fn a_search_adds_what_it_has_read() {
         checked.searched(searched(None, &first), &newest);
         assert_eq!(base(&checked, earlier, id), expected, "{id}");
     }
+    let mut later = item(41..=45, Some((40, SENT)));
+    later.insert(names::REQUESTS_AHEAD.to_owned(), AttributeValue::N(SENT.to_string()));
+    let mut checked = Checked::default();
+    checked.searched(searched(None, &first), &newest);
+    checked.observe(&sent(SENT), Some(&later));
+    let bases = [sent(SENT), claimed(SENT)].map(|earlier| base(&checked, earlier, "new"));
+    assert_eq!(bases, [Some(45), None]);
     // After a base, it connects the newest latest item to what was known up to the base, and to nothing else.
     for (searched_base, expected) in [(20, Some(40)), (21, None), (19, None)] {
         let mut checked = observed(&[item(1..=20, None)]);
