@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::dynamodb::client::ClientSettings;
-use testkit::replay::{NeverClient, Replay};
+use testkit::replay::{NeverClient, Replay, rejected};
 
-use super::{handle, writer, writer_with};
+use super::{batch, handle, message, writer, writer_with};
 
 fn error(code: &str) -> Value {
     json!({"__type": format!("com.amazonaws.dynamodb.v20120810#{code}"), "message": "secret"})
@@ -69,5 +69,24 @@ async fn the_operation_timeout_limits_all_attempts_of_an_update() {
         // The waits between attempts have a bound of one second each.
         let least = operation.min(attempt * u64::from(attempts)).saturating_sub(1000);
         assert!(elapsed >= Duration::from_millis(least), "{elapsed:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_invocation_knows_the_requests_of_the_one_before_unless_it_failed() {
+    let requests = (0..18).map(|number| (format!("h{number}"), json!({"N": "18"})));
+    let full = json!({
+        "Latest": {"N": "18"}, "V0Id": {"S": "q83H"}, "RecentRequests": {"M": requests.collect::<serde_json::Map<_, _>>()},
+    });
+    let updated = |latest: u64| json!({"Attributes": {"Latest": {"N": latest.to_string()}}});
+    for (second, guard) in [(updated(19), ":base"), (error("AccessDeniedException"), ":sent")] {
+        let replay = Replay::new([rejected(Some(full.clone())), second, updated(20)]);
+        let writer = writer(replay.http());
+        for id in ["1", "2"] {
+            let message = message(id, r#"{"ID": "E"}"#, &json!({"SentTimestamp": "1795328688000"}));
+            handle(&writer, &batch(&[message])).await;
+        }
+        let values = &replay.bodies()[2]["ExpressionAttributeValues"];
+        assert!(values.get(guard).is_some(), "{guard}: {values}");
     }
 }
