@@ -18,6 +18,7 @@ mod parameter;
 mod place;
 mod plan;
 mod progress;
+mod role;
 mod selector;
 mod target;
 mod times;

@@ -206,6 +206,7 @@ impl Operation {
 #[derive(Debug, Clone)]
 pub struct Record {
     place: Place,
+    role: String,
     reason: String,
 }
 
@@ -217,7 +218,14 @@ impl Record {
     /// As [`Place::of`].
     pub async fn of(store: &Store, reason: Option<&str>) -> Result<Option<Self>, OperationError> {
         let reason = reason.unwrap_or_default().to_owned();
-        Ok(Place::of(store).await?.map(|place| Self { place, reason }))
+        let role = String::new();
+        Ok(Place::of(store).await?.map(|place| Self { place, role, reason }))
+    }
+
+    /// Names the role that removes them.
+    #[must_use]
+    pub fn with_role(self, role: String) -> Self {
+        Self { role, ..self }
     }
 
     /// Records that versions of an entity will be removed. Nothing may be removed before.
@@ -235,7 +243,7 @@ impl Record {
             table: self.place.table.clone(),
             entity: entity.as_str().to_owned(),
             versions,
-            role: String::new(),
+            role: self.role.clone(),
             reason: self.reason.clone(),
             recorded_at: RecordedAt::since_epoch(time).to_string(),
             paths: Vec::new(),

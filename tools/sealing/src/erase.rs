@@ -65,6 +65,8 @@ pub struct Erasing<'a> {
     is_all: bool,
     erasure: Erasure,
     is_marked: bool,
+    /// Role that erases them, empty if it is not known.
+    pub role: String,
     /// Number of versions that have one of the values.
     pub versions: u64,
     /// `true` if the current item has one of them.
@@ -120,6 +122,7 @@ impl<'a> Erasing<'a> {
                 reason: reason.to_owned(),
             },
             is_marked: false,
+            role: String::new(),
             versions: 0,
             is_current: false,
         };
@@ -358,7 +361,7 @@ impl<'a> Erasing<'a> {
             table: place.table.clone(),
             entity: self.entity.as_str().to_owned(),
             versions: (Version::FIRST.get(), self.erasure.to.get()),
-            role: String::new(),
+            role: self.role.clone(),
             reason: self.erasure.reason.clone(),
             recorded_at,
             paths,

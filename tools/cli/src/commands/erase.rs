@@ -26,6 +26,7 @@ use crate::{
     error::CliError,
     next,
     output::{self, Output},
+    role,
     selector::Subject,
     target::Target,
     write_options::Method,
@@ -74,7 +75,7 @@ impl Erase {
         let item = self.target.subject(connection, 0..=0)?;
         let paths = self.paths.iter().map(|path| member_names("--path", "erased", path));
         let paths = paths.collect::<Result<Vec<_>, _>>()?;
-        let mut erasing = self.plan(&item, &paths).await?;
+        let mut erasing = self.plan(connection, &item, &paths).await?;
         if self.confirmation.dry_run {
             let documents = self.documents(connection, &item, &erasing, true).await?;
             let planned = json!({
@@ -104,7 +105,7 @@ impl Erase {
             let erasures = erasing.erasures();
             let write = (request, options);
             is_changed = remove_current(item.store(), &item.entity, &erasures, write, self.wait).await?;
-            erasing = self.plan(&item, &paths).await?;
+            erasing = self.plan(connection, &item, &paths).await?;
         }
         let waiting = |wait: Duration| {
             let seconds = wait.as_secs_f64().ceil();
@@ -130,9 +131,18 @@ impl Erase {
         print(outcome, remaining(&item, &erasing, &documents), output)
     }
 
-    async fn plan<'a>(&self, item: &'a Subject<'_>, paths: &[Vec<String>]) -> Result<Erasing<'a>, CliError> {
+    async fn plan<'a>(
+        &self,
+        connection: &Connection,
+        item: &'a Subject<'_>,
+        paths: &[Vec<String>],
+    ) -> Result<Erasing<'a>, CliError> {
         let planned = Erasing::plan(item.store(), &item.entity, paths, &self.reason).await;
-        planned.map_err(|error| explain(error, item))
+        let mut erasing = planned.map_err(|error| explain(error, item))?;
+        if erasing.place().is_some() {
+            erasing.role = role::caller(connection).await;
+        }
+        Ok(erasing)
     }
 
     async fn documents(

@@ -5,7 +5,6 @@ use std::{num::NonZeroU64, time::Duration};
 use operations::{
     connection::Connection,
     prune::{EntityPrune, Left, Options, Rule, TablePrune},
-    sealed::Record,
 };
 use serde_json::json;
 
@@ -18,6 +17,7 @@ use crate::{
     error::CliError,
     output::{self, Output},
     progress::Bar,
+    role,
     target::{Target, unless_all},
 };
 
@@ -96,7 +96,7 @@ impl Prune {
 
     async fn entity(&self, id: &str, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let pace = &self.rates.limiter(connection);
-        let record = Record::of(&connection.store, self.reason.as_deref()).await?;
+        let record = role::record(connection, self.reason.as_deref()).await?;
         let prune = EntityPrune::plan(&connection.store, id, self.options()?, pace).await?;
         let prune = prune.with_record(record);
         if let Some(missing) = prune.plan.stopped_at {
@@ -120,7 +120,7 @@ impl Prune {
 
     async fn table(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let pace = self.rates.limiter(connection);
-        let record = Record::of(&connection.store, self.reason.as_deref()).await?;
+        let record = role::record(connection, self.reason.as_deref()).await?;
         let mut run = TablePrune::new(self.segments.plan(connection, &pace), self.options()?, record)?;
         let bar = bar(connection).await;
         while let Some(left) = run.step().await? {

@@ -5,7 +5,6 @@ use std::time::Duration;
 use operations::{
     connection::Connection,
     purge::{self, to_json},
-    sealed::Record,
 };
 use serde_json::json;
 
@@ -14,6 +13,7 @@ use crate::{
     confirmation::Confirmation,
     error::CliError,
     output::{self, Output},
+    role,
     selector::Subject,
     target::Target,
 };
@@ -41,7 +41,7 @@ impl Purge {
         if self.confirmation.dry_run {
             return output.object(&json!({"ID": entity.as_str(), "WouldDelete": to_json(&purge.existing)}));
         }
-        let record = Record::of(&connection.store, self.reason.as_deref()).await?;
+        let record = role::record(connection, self.reason.as_deref()).await?;
         purge = purge.with_record(record);
         let existing = to_json(&purge.existing);
         self.confirmation

@@ -12,6 +12,7 @@ use testkit::{
     command::{Arguments, Run},
     database,
     endpoint::is_skipped,
+    http::{self, Message},
     table::Record,
 };
 
@@ -218,5 +219,53 @@ fn everything_of_an_item_is_erased_but_its_keys() {
         let (proof, verified) = log.prove("--all");
         assert_eq!(verified["Versions"], json!([1, 2, 3, 4]), "{layout}");
         assert!(proof.contains("RecordedAt"));
+    }
+}
+
+#[test]
+fn the_log_keeps_the_role_of_a_removal() {
+    const ROLE: &str = "arn:aws:sts::123456789012:assumed-role/EraseRole/amy";
+    if is_skipped("an index takes time to be created") {
+        return;
+    }
+    let log = Log::new("same");
+    log.seal();
+    let identity = format!(
+        "<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>{ROLE}</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>"
+    );
+    let sts = http::serve(move |_| Message::new("HTTP/1.1 200 OK", identity.clone()));
+    let denied = "<ErrorResponse><Error><Code>AccessDenied</Code></Error></ErrorResponse>";
+    let denying = http::serve(move |_| Message::new("HTTP/1.1 403 Forbidden", denied.to_owned()));
+    for (kind, command, endpoint, role) in [
+        (
+            "erase",
+            "erase Press#1 --reason asked --wait 0s --yes",
+            Some(&sts),
+            ROLE,
+        ),
+        ("prune", "admin prune Press#1 --keep 1 --yes", Some(&denying), ""),
+        ("purge", "admin purge Press#1 --wait 0s --yes", Some(&sts), ROLE),
+        // A database on this machine accepts any credentials.
+        ("prune", "admin prune Press#1 --keep 1 --yes", None, ""),
+    ] {
+        log.write(1..4);
+        let environment: Vec<_> = endpoint
+            .map(|url| ("AWS_ENDPOINT_URL_STS", &**url))
+            .into_iter()
+            .collect();
+        let run = Run::wait(log.start_with(&environment, command));
+        assert_eq!(run.code, 0, "{command}: {}", run.stderr);
+        let note = run
+            .stderr
+            .split_once("the log keeps no role: ")
+            .map(|(_, reason)| reason.trim_end());
+        let denied = (endpoint == Some(&denying)).then_some("GetCallerIdentity failed: AccessDenied");
+        assert_eq!(note, denied, "{command}");
+        let items = log.block_on(database::items(&log.client, &log.settings.state));
+        let operations = items.iter().filter(|item| item["Kind"]["S"] == kind);
+        let newest = operations
+            .max_by_key(|item| item["RecordedAt"]["S"].to_string())
+            .unwrap();
+        assert_eq!(newest["Role"]["S"], role, "{command}");
     }
 }
