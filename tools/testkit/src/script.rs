@@ -167,7 +167,13 @@ pub fn run<S: Subject>(subject: &S, text: &str) {
 }
 
 /// Attributes that a restored latest item does not have, or has of its own.
-const OF_REQUESTS: [&str; 4] = ["RecentRequests", "RequestsSince", "RequestsDropped", "V0Id"];
+const OF_REQUESTS: [&str; 5] = [
+    "RecentRequests",
+    "RequestsSince",
+    "RequestsAhead",
+    "RequestsDropped",
+    "V0Id",
+];
 
 impl<S: Subject> Script<'_, S> {
     /// Runs the lines, and checks what follows ` => `, any number of times, see [`Run::check`]. Lines that begin with `//` are comments.

@@ -12,7 +12,7 @@
 //!
 //! An update that is covered and not among these requests is in no version of the incarnation up to `base`. So its first attempt has the
 //! condition of a [later one](crate::counter::earlier_delivery), and requires the incarnation, which a purge ends. A table that was
-//! restored can have the same incarnation, so nothing is known for longer than [`MAX_AGE`].
+//! restored can have the same incarnation, so nothing is known [`MAX_AGE`] after the last update of the entity.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -56,7 +56,7 @@ struct Known {
     after: EpochMillis,
     /// Updates are covered, too, whose versions cannot be recorded before this time.
     since: Option<RecordedAt>,
-    /// Latest time that a sender claimed when it was in the future, up to the base.
+    /// Latest time that a sender claimed when it was in the future. The process knows the requests of its own updates since then.
     ahead: Option<EpochMillis>,
     /// Keys of the requests, as in the map of the latest item.
     requests: HashSet<String>,
@@ -80,7 +80,7 @@ impl Known {
         })
     }
 
-    /// Returns `true` if an update's request is known if it created a version up to the base.
+    /// Returns `true` if `requests` must have an update's request, had it created a version up to the base.
     fn covers(&self, earlier: &EarlierDeliveries) -> bool {
         let earliest = earlier.earliest_version(self.ahead);
         let is_after = earlier.sent.is_some_and(|sent| self.after < sent);
@@ -93,7 +93,7 @@ impl Known {
 
     /// Adds the versions after the base: their requests are in the map of a latest item, or were searched.
     fn extend(&mut self, newer: Self) {
-        (self.base, self.ahead) = (newer.base, newer.ahead);
+        (self.base, self.ahead) = (newer.base, self.ahead.max(newer.ahead));
         self.requests.extend(newer.requests);
     }
 }
@@ -131,7 +131,7 @@ impl Searched {
 }
 
 impl Checked {
-    /// Adds to what is known about the earlier deliveries of an update, before its first attempt.
+    /// Adds the base and its incarnation to the earlier deliveries of an update, before its first attempt.
     pub(crate) fn add_to(&self, earlier: &mut EarlierDeliveries, update: &Update) {
         if let Some(known) = &self.0
             && known.covers(earlier)
@@ -142,7 +142,8 @@ impl Checked {
         }
     }
 
-    /// Forgets what a stored latest item does not continue, or is far behind it, also in the earlier deliveries of an update.
+    /// Forgets everything unless a stored latest item has the same incarnation, no lower version, and few dropped versions after the base.
+    /// A base of an update's first attempt is then unknown, too.
     pub(crate) fn compare(&mut self, earlier: &mut EarlierDeliveries, stored: Option<&Item>) {
         let continues = |known: &Known, stored: &Item| {
             let latest = latest_of(stored).ok().filter(|latest| known.base <= *latest)?;
@@ -159,7 +160,7 @@ impl Checked {
         }
     }
 
-    /// Adds the requests that a stored latest item has. It was returned for an update.
+    /// Adds the requests that a stored latest item has, or replaces all by them. It was returned for an update, and [compared](Self::compare).
     pub(crate) fn observe(&mut self, earlier: &EarlierDeliveries, stored: Option<&Item>) {
         let Some(stored) = stored.filter(|_| earlier.sent.is_some()) else {
             return;
@@ -233,6 +234,7 @@ impl CheckedEntities {
     pub(crate) fn keep(&self, entity: &EntityId, checked: Checked, now: Duration) {
         if checked.0.is_some() {
             let mut entities = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            entities.retain(|(known, ..)| known != entity);
             entities.truncate(MAX_ENTITIES - 1);
             entities.insert(0, (entity.clone(), checked, now));
         }

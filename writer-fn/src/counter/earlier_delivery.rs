@@ -14,7 +14,7 @@
 //! The next attempt has a higher `N`. If an attempt got no response, or if the update can have been sent before, that requires that no
 //! version up to the new `N` that the update created can have left the map: `D <= N` still holds, or the dropped requests were sent
 //! earlier, or history shows the request in no version from `N + 1` to `D`. Without a response, the identical request is sent again.
-//! Times of different clocks decide nothing.
+//! Among attempts, times of different clocks decide nothing.
 //!
 //! The stream can be behind, so the search waits until history has the versions. Meanwhile other updates follow, and the map drops
 //! requests: the latest item is read between the pages, so that the map always connects to what has been checked.

@@ -148,7 +148,7 @@ pub fn dropped(latest_item: &Item, latest: Version) -> u64 {
     }
 }
 
-/// Returns the time after which each request was sent that is not in the map. `None` if the map has all requests, or is missing.
+/// Returns the latest time at which a request was sent that is not in the map. `None` if the map has all requests, or is missing.
 pub fn since(latest: &Item) -> Option<EpochMillis> {
     time(latest, names::REQUESTS_SINCE)
 }

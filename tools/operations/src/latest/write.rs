@@ -42,7 +42,12 @@ use super::requests;
 const REASON_AHEAD: &str = "RecordedAt of the version before was ahead of the clock";
 /// Maximum number of attributes that are compared: an expression is at most 4 KB long.
 const MAX_COMPARED: usize = 250;
-const OF_REQUESTS: [&str; 3] = [names::RECENT_REQUESTS, names::REQUESTS_SINCE, names::REQUESTS_DROPPED];
+const OF_REQUESTS: [&str; 4] = [
+    names::RECENT_REQUESTS,
+    names::REQUESTS_SINCE,
+    names::REQUESTS_AHEAD,
+    names::REQUESTS_DROPPED,
+];
 
 /// Raises the latest item to a higher version, and returns the new item. `None` if it no longer has the version `from`, or
 /// no `Latest` if `from` is `None`: a writer or another repair changed it.
@@ -211,8 +216,14 @@ pub async fn revive_latest(
     store.check_writable("PutItem")?;
     let (entries, newest) = requests::from_history(store, entity, version, window).await?;
     let newest = newest.map_or(store.now(), |newest| newest.max(store.now()));
-    let since = recent_requests::since_all(None, newest).get();
-    let values = [AttributeValue::M(entries), attributes::n(since), attributes::n(version)];
+    // No version shows which times in the future were claimed.
+    let ahead = after(newest.next_milli(), MAX_DELAY).get();
+    let values = [
+        AttributeValue::M(entries),
+        attributes::n(ahead),
+        attributes::n(ahead),
+        attributes::n(version),
+    ];
     let mut revived = latest.clone();
     revived.extend(OF_REQUESTS.map(str::to_owned).into_iter().zip(values));
     let put = Write::insert(store.latest_table(), revived);
