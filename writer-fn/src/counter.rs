@@ -58,7 +58,7 @@ pub async fn write(store: &Store, update: &Update, options: WriteOptions) -> Res
     write_after(store, update, options, &mut Checked::default()).await
 }
 
-/// Applies an update as [`write`] does, with what the process knows about the requests of its entity, and adds to it.
+/// Applies an update as [`write()`] does, with what the process knows about the requests of its entity, and adds to it.
 ///
 /// # Errors
 ///

@@ -12,7 +12,7 @@
 //!
 //! An update that is covered and not among these requests is in no version of the incarnation up to `base`. So its first attempt has the
 //! condition of a [later one](crate::counter::earlier_delivery), and requires the incarnation, which a purge ends. A table that was
-//! restored can have the same incarnation, so nothing is known [`MAX_AGE`] after the last update of the entity.
+//! restored can have the same incarnation, so nothing is known a minute after the last update of the entity.
 
 use std::{
     collections::{HashMap, HashSet},
