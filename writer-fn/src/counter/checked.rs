@@ -33,7 +33,7 @@ use crate::{
     update::Update,
 };
 
-/// Maximum number of requests of an entity: those of the longest search.
+/// Maximum number of requests of an entity, as many as the longest search reads.
 const MAX_REQUESTS: usize = 10_000;
 /// Maximum number of versions after the base that a search reads. Of more, it reads only those since the update was sent.
 const MAX_MISSING: u64 = 100;
@@ -43,14 +43,14 @@ const MAX_ENTITIES: usize = 32;
 /// Maximum time for which an entity's requests are known without another update of it. It takes longer to restore a table.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
-/// What a process knows about the requests of one entity.
+/// Known requests of one entity.
 #[derive(Debug, Default)]
 pub struct Checked(Option<Known>);
 
 #[derive(Debug)]
 struct Known {
     incarnation: Incarnation,
-    /// Newest version whose request is known.
+    /// Newest version with a known request.
     base: Version,
     /// Updates are covered that were sent after this time.
     after: EpochMillis,
@@ -98,7 +98,7 @@ impl Known {
     }
 }
 
-/// What a search for an earlier delivery reads.
+/// Requests that a search for an earlier delivery reads.
 #[derive(Debug)]
 pub(crate) struct Searched {
     /// Newest version that was known.
@@ -215,7 +215,7 @@ impl Checked {
     }
 }
 
-/// What a process knows about the requests of the entities whose updates it applied last, and the time of these updates.
+/// Known requests of the entities that the process updated last, and the times of these updates.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CheckedEntities(Arc<Mutex<Vec<(EntityId, Checked, Duration)>>>);
 

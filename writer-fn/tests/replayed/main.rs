@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod change_sets;
+mod checked;
 mod deadline;
 mod failures;
 mod hostile;

@@ -227,7 +227,7 @@ fn the_number_of_requests_and_entities_is_limited() {
     assert_eq!(base(&checked, sent(1), "new"), Some(max));
     checked.written(&update("r"), Version::new(max + 1).unwrap());
     assert!(checked.0.is_none() && observed(&[many(max + 1)]).0.is_none());
-    // Of many requests, only those of the map are kept, if the update for which it was returned is still covered.
+    // If there are many requests, only the requests in the map are kept. The update for which it was returned must still be covered.
     let half = max / 2;
     let next = item(half + 1..=half + 10, Some((half, 100)));
     for (count, earlier, is_renewed) in [(half, 101, false), (half + 1, 100, false), (half + 1, 101, true)] {
