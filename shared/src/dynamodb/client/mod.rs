@@ -6,7 +6,11 @@ pub mod failure;
 pub mod request_log;
 pub mod settings;
 
-use aws_config::{BehaviorVersion, ConfigLoader};
+use aws_config::{
+    BehaviorVersion, ConfigLoader,
+    environment::{EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider},
+    meta::region::ProvideRegion as _,
+};
 use aws_sdk_dynamodb::Client;
 use aws_smithy_http_client::{
     Builder, ConnectorBuilder,
@@ -15,14 +19,36 @@ use aws_smithy_http_client::{
 };
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 
-use crate::dynamodb::client::request_log::RequestLog;
 pub use crate::dynamodb::client::settings::ClientSettings;
+use crate::{config::variable, dynamodb::client::request_log::RequestLog};
 
-/// Creates the client of a function. Region, credentials and endpoint come from the environment.
+/// Creates the client of a function. Region, credentials and endpoint come from the environment variables that Lambda sets. The SDK's loader
+/// also asks profiles, STS and metadata services: a tenth of a function's code, and of its start.
 pub async fn from_env(settings: &ClientSettings) -> Client {
-    let config = sdk_config(settings).load().await;
-    let config = aws_sdk_dynamodb::config::Builder::from(&config).interceptor(RequestLog);
+    let (endpoint, use_fips, use_dual_stack) = endpoint(&variable);
+    let mut config = aws_sdk_dynamodb::Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(EnvironmentVariableRegionProvider::new().region().await)
+        .credentials_provider(EnvironmentVariableCredentialsProvider::new())
+        .use_fips(use_fips)
+        .use_dual_stack(use_dual_stack)
+        .http_client(http_client())
+        .timeout_config(settings.timeouts())
+        .retry_config(settings.retries())
+        .interceptor(RequestLog);
+    config.set_endpoint_url(endpoint);
     Client::from_conf(config.build())
+}
+
+/// Returns the URL of the endpoint that replaces DynamoDB's, and whether to use DynamoDB's endpoint with FIPS, and that with IPv6.
+fn endpoint(variable: &dyn Fn(&str) -> Option<String>) -> (Option<String>, bool, bool) {
+    let text = |name: &str| variable(name).filter(|value| !value.is_empty());
+    let is_set = |name| text(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    (
+        text("AWS_ENDPOINT_URL_DYNAMODB").or_else(|| text("AWS_ENDPOINT_URL")),
+        is_set("AWS_USE_FIPS_ENDPOINT"),
+        is_set("AWS_USE_DUALSTACK_ENDPOINT"),
+    )
 }
 
 /// Returns a loader of SDK settings with this project's HTTP client, and the default timeouts and retries.
@@ -69,6 +95,22 @@ mod tests {
         let loader = sdk_config(settings).region(Region::new("eu-central-1"));
         let credentials = Credentials::new("key", "secret", None, None, "test");
         Client::new(&loader.credentials_provider(credentials).load().await)
+    }
+
+    #[test]
+    fn the_endpoint_of_the_service_precedes_the_general_one() {
+        let of = |variables: &[(&str, &str)]| {
+            let find = |name: &str| variables.iter().find(|(other, _)| *other == name);
+            endpoint(&|name| find(name).map(|(_, value)| (*value).to_owned()))
+        };
+        let (all, service) = (("AWS_ENDPOINT_URL", "http://all"), "AWS_ENDPOINT_URL_DYNAMODB");
+        assert_eq!(of(&[]), (None, false, false));
+        assert_eq!(of(&[all]).0.as_deref(), Some("http://all"));
+        assert_eq!(of(&[all, (service, "")]).0.as_deref(), Some("http://all"));
+        assert_eq!(of(&[all, (service, "http://one")]).0.as_deref(), Some("http://one"));
+        assert_eq!(of(&[("AWS_USE_FIPS_ENDPOINT", "TRUE")]), (None, true, false));
+        assert_eq!(of(&[("AWS_USE_DUALSTACK_ENDPOINT", "true")]), (None, false, true));
+        assert_eq!(of(&[("AWS_USE_FIPS_ENDPOINT", "false")]), (None, false, false));
     }
 
     #[tokio::test]
