@@ -44,7 +44,7 @@ use crate::{
 
 /// Maximum number of items processed concurrently.
 const MAX_ACTIVE: usize = 100;
-const MAX_CONCURRENT_READS: usize = 16;
+const MAX_CONCURRENT_READS: usize = 32;
 const MAX_CONCURRENT_WRITES: usize = 8;
 
 /// Writes the versions of these stream records, and returns the outcome of each record, in their order.
