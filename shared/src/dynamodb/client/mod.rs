@@ -23,7 +23,7 @@ pub use crate::dynamodb::client::settings::ClientSettings;
 use crate::{config::variable, dynamodb::client::request_log::RequestLog};
 
 /// Creates the client of a function. Region, credentials and endpoint come from the environment variables that Lambda sets. The SDK's loader
-/// also asks profiles, STS and metadata services: a tenth of a function's code, and of its start.
+/// also contains profiles, STS and metadata services, which are a tenth of a package.
 pub async fn from_env(settings: &ClientSettings) -> Client {
     let (endpoint, use_fips, use_dual_stack) = endpoint(&variable);
     let mut config = aws_sdk_dynamodb::Config::builder()
