@@ -11,9 +11,9 @@ use aws_config::{
     environment::{EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider},
     meta::region::ProvideRegion as _,
 };
-use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::{Client, Config, config::Builder};
 use aws_smithy_http_client::{
-    Builder, ConnectorBuilder,
+    ConnectorBuilder,
     proxy::ProxyConfig,
     tls::{Provider, TlsContext, TrustStore, rustls_provider::CryptoMode},
 };
@@ -25,30 +25,26 @@ use crate::{config::variable, dynamodb::client::request_log::RequestLog};
 /// Creates the client of a function. Region, credentials and endpoint come from the environment variables that Lambda sets. The SDK's loader
 /// also contains profiles, STS and metadata services, which are a tenth of a package.
 pub async fn from_env(settings: &ClientSettings) -> Client {
-    let (endpoint, use_fips, use_dual_stack) = endpoint(&variable);
-    let mut config = aws_sdk_dynamodb::Config::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
+    let config = at_endpoint(settings, &variable)
         .region(EnvironmentVariableRegionProvider::new().region().await)
         .credentials_provider(EnvironmentVariableCredentialsProvider::new())
-        .use_fips(use_fips)
-        .use_dual_stack(use_dual_stack)
-        .http_client(http_client())
-        .timeout_config(settings.timeouts())
-        .retry_config(settings.retries())
-        .interceptor(RequestLog);
-    config.set_endpoint_url(endpoint);
+        .http_client(http_client());
     Client::from_conf(config.build())
 }
 
-/// Returns the URL of the endpoint that replaces DynamoDB's, and whether to use DynamoDB's endpoint with FIPS, and that with IPv6.
-fn endpoint(variable: &dyn Fn(&str) -> Option<String>) -> (Option<String>, bool, bool) {
+/// Returns the configuration of a function's client, with the endpoint that the variables define.
+fn at_endpoint(settings: &ClientSettings, variable: &dyn Fn(&str) -> Option<String>) -> Builder {
     let text = |name: &str| variable(name).filter(|value| !value.is_empty());
     let is_set = |name| text(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    (
-        text("AWS_ENDPOINT_URL_DYNAMODB").or_else(|| text("AWS_ENDPOINT_URL")),
-        is_set("AWS_USE_FIPS_ENDPOINT"),
-        is_set("AWS_USE_DUALSTACK_ENDPOINT"),
-    )
+    let mut config = Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .use_fips(is_set("AWS_USE_FIPS_ENDPOINT"))
+        .use_dual_stack(is_set("AWS_USE_DUALSTACK_ENDPOINT"))
+        .timeout_config(settings.timeouts())
+        .retry_config(settings.retries())
+        .interceptor(RequestLog);
+    config.set_endpoint_url(text("AWS_ENDPOINT_URL_DYNAMODB").or_else(|| text("AWS_ENDPOINT_URL")));
+    config
 }
 
 /// Returns a loader of SDK settings with this project's HTTP client, and the default timeouts and retries.
@@ -67,7 +63,7 @@ pub fn sdk_config(settings: &ClientSettings) -> ConfigLoader {
 /// Returns an HTTP client with TLS by rustls and ring. Like the SDK's default client, it keeps connections open and uses the
 /// proxy that the environment names.
 pub fn http_client() -> SharedHttpClient {
-    Builder::new().build_with_connector_fn(|settings, components| {
+    aws_smithy_http_client::Builder::new().build_with_connector_fn(|settings, components| {
         // A new client asks for a connector without settings, and drops it. With roots, this would parse them once more.
         let roots = settings.map_or_else(TrustStore::empty, |_| TrustStore::default());
         let context = TlsContext::builder().with_trust_store(roots).build();
@@ -86,31 +82,38 @@ mod tests {
     use std::time::Duration;
 
     use aws_config::Region;
-    use aws_sdk_dynamodb::config::Credentials;
+    use aws_sdk_dynamodb::config::{Credentials, http::HttpRequest};
+    use serde_json::json;
+    use testkit::replay::Replay;
 
     use super::*;
     use crate::{domain::keys::VersionDigits, dynamodb::Store};
 
-    async fn client(settings: &ClientSettings) -> Client {
-        let loader = sdk_config(settings).region(Region::new("eu-central-1"));
-        let credentials = Credentials::new("key", "secret", None, None, "test");
-        Client::new(&loader.credentials_provider(credentials).load().await)
+    fn at(settings: &ClientSettings, variables: &[(&str, &str)]) -> Builder {
+        let find = |name: &str| variables.iter().find(|(other, _)| *other == name);
+        at_endpoint(settings, &|name| find(name).map(|(_, value)| (*value).to_owned()))
+            .region(Region::new("eu-central-1"))
+            .credentials_provider(Credentials::for_tests())
     }
 
-    #[test]
-    fn the_endpoint_of_the_service_precedes_the_general_one() {
-        let of = |variables: &[(&str, &str)]| {
-            let find = |name: &str| variables.iter().find(|(other, _)| *other == name);
-            endpoint(&|name| find(name).map(|(_, value)| (*value).to_owned()))
-        };
+    #[tokio::test]
+    async fn the_variables_define_the_endpoint() {
         let (all, service) = (("AWS_ENDPOINT_URL", "http://all"), "AWS_ENDPOINT_URL_DYNAMODB");
-        assert_eq!(of(&[]), (None, false, false));
-        assert_eq!(of(&[all]).0.as_deref(), Some("http://all"));
-        assert_eq!(of(&[all, (service, "")]).0.as_deref(), Some("http://all"));
-        assert_eq!(of(&[all, (service, "http://one")]).0.as_deref(), Some("http://one"));
-        assert_eq!(of(&[("AWS_USE_FIPS_ENDPOINT", "TRUE")]), (None, true, false));
-        assert_eq!(of(&[("AWS_USE_DUALSTACK_ENDPOINT", "true")]), (None, false, true));
-        assert_eq!(of(&[("AWS_USE_FIPS_ENDPOINT", "false")]), (None, false, false));
+        let (fips, dual_stack) = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT");
+        for (variables, expected) in [
+            (&[][..], "https://dynamodb.eu-central-1.amazonaws.com/"),
+            (&[all], "http://all/"),
+            (&[all, (service, "")], "http://all/"),
+            (&[all, (service, "http://one")], "http://one/"),
+            (&[(fips, "false")], "https://dynamodb.eu-central-1.amazonaws.com/"),
+            (&[(fips, "TRUE")], "https://dynamodb-fips.eu-central-1.amazonaws.com/"),
+            (&[(dual_stack, "true")], "https://dynamodb.eu-central-1.api.aws/"),
+        ] {
+            let http = Replay::new([json!({})]).http();
+            let config = at(&ClientSettings::default(), variables).http_client(http.clone());
+            Client::from_conf(config.build()).list_tables().send().await.unwrap();
+            assert!(http.actual_requests().map(HttpRequest::uri).eq([expected]));
+        }
     }
 
     #[tokio::test]
@@ -125,7 +128,10 @@ mod tests {
                 operation_timeout: Duration::from_millis(4),
             },
         ] {
-            let client = client(&settings).await;
+            let loaded = sdk_config(&settings).region(Region::new("eu-central-1")).load().await;
+            assert_eq!(loaded.timeout_config(), Some(&settings.timeouts()));
+            assert_eq!(loaded.retry_config(), Some(&settings.retries()));
+            let client = Client::from_conf(at(&settings, &[]).build());
             let (retries, timeouts) = (client.config().retry_config(), client.config().timeout_config());
             let (retries, timeouts) = (retries.unwrap(), timeouts.unwrap());
             assert_eq!(retries.max_attempts(), settings.max_attempts);
