@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) vzero: Option<PathBuf>,
 
-    /// Number of entities of the comparison "whole table", which also measures 10000, or a third of fewer [default: 30000, or 1000 with --quick]
+    /// Number of entities of the comparison "whole table", which also measures a third of them, at most 10000, and a tenth, a hundredth and a thousandth [default: 20000, or 1000 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..))]
     pub(crate) entities: Option<u64>,
 

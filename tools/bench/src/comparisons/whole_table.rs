@@ -4,6 +4,7 @@
 //! The writer writes [`WRITTEN`] entities, whose items are then copied under the keys of all others.
 
 use std::{
+    collections::BTreeSet,
     io,
     net::{Ipv4Addr, TcpListener},
     path::Path,
@@ -25,7 +26,7 @@ use shared::{
     dynamodb::Store,
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _},
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader},
     process::Command,
     time::sleep,
 };
@@ -91,38 +92,41 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
         Some(vzero) => vzero.clone(),
         None => subject::build_vzero().await?,
     };
-    let many = bench.entities.unwrap_or_else(|| bench.size(30_000, 1_000));
-    let few = (many / 3).min(FEW);
     // The units of an item do not depend on the number of items.
     let units = run(&vzero, bench.size(1_000, 100), true).await?;
-    let small = run(&vzero, few, false).await?;
-    let large = run(&vzero, many, false).await?;
+    let many = bench.entities.unwrap_or_else(|| bench.size(20_000, 1_000));
+    let mut results = Vec::new();
+    for size in BTreeSet::from([many / 1_000, many / 100, many / 10, (many / 3).min(FEW), many]) {
+        results.push((size, run(&vzero, size, false).await?.into_iter()));
+    }
     let mut figures = Vec::new();
-    for (((command, ended), (_, small)), (_, metered)) in large.into_iter().zip(small).zip(units) {
-        let Measured {
-            name, counted, each, ..
-        } = command;
-        let count = |entities: u64| count(entities * each);
-        figures.push(Figure::new(
-            format!("{counted} a second, {name}"),
-            count(many) / ended.seconds,
-        ));
+    for (command, metered) in units {
+        let (name, counted, each) = (command.name, command.counted, command.each);
+        let ended = results.iter_mut().map(|(size, all)| Some((*size, all.next()?.1)));
+        let ended: Vec<(u64, Ended)> = ended.flatten().collect();
+        let [.., (few, small), (_, large)] = ended.as_slice() else {
+            continue;
+        };
+        let figure = |unit: String, value| Figure::new(format!("{unit}, {name}"), value);
+        let memory = |size: u64, ended: &Ended| figure(format!("MB resident, {size} entities"), ended.memory);
+        let rate = count(many * each) / large.seconds;
+        figures.push(figure(format!("{counted} a second"), rate));
         for (kind, units) in metered_units(&metered.errors) {
-            if units > 0.0 {
-                let each = units / count(bench.size(1_000, 100));
-                figures.push(Figure::new(
-                    format!("{kind} units for each of the {counted}, {name}"),
-                    each,
-                ));
-            }
+            let units = units / count(bench.size(1_000, 100) * each);
+            figures.extend((units > 0.0).then(|| figure(format!("{kind} units for each of the {counted}"), units)));
         }
-        let memory = Figure::new(format!("MB resident, {many} entities, {name}"), ended.memory);
-        figures.push(memory.clone().with_target(Target::AtMost(MAX_MEMORY)));
-        let growth = memory.compared_with(format!("{few} entities"), small.memory);
-        figures.push(growth.with_target(Target::RatioAtMost(MAX_GROWTH)));
-        let exponent = (ended.seconds / small.seconds).ln() / (count(many) / count(few)).ln();
-        let exponent = Figure::new(format!("exponent of the time from {few} entities, {name}"), exponent);
-        figures.push(exponent.with_target(Target::AtMost(MAX_EXPONENT)));
+        for (size, ended) in &ended {
+            figures.push(figure(format!("s, {size} entities"), ended.seconds));
+            figures.extend((*size < many).then(|| memory(*size, ended)));
+        }
+        let growth = memory(many, large).compared_with(format!("{few} entities"), small.memory);
+        let exponent = (large.seconds / small.seconds).ln() / (count(many) / count(*few)).ln();
+        let exponent = figure(format!("exponent of the time from {few} entities"), exponent);
+        figures.extend([
+            memory(many, large).with_target(Target::AtMost(MAX_MEMORY)),
+            growth.with_target(Target::RatioAtMost(MAX_GROWTH)),
+            exponent.with_target(Target::AtMost(MAX_EXPONENT)),
+        ]);
     }
     Ok(figures)
 }
@@ -323,15 +327,12 @@ async fn ended(mut command: Command) -> Result<Ended, BenchError> {
 
 /// Counts the lines of a stream.
 async fn lines(stream: Option<impl AsyncRead + Unpin>) -> io::Result<u64> {
-    let Some(mut stream) = stream else { return Ok(0) };
-    let (mut buffer, mut lines) = (vec![0; 1 << 16], 0);
-    loop {
-        let read = stream.read(&mut buffer).await?;
-        lines += buffer[..read].split(|byte| *byte == b'\n').count() as u64 - 1;
-        if read == 0 {
-            return Ok(lines);
-        }
+    let Some(stream) = stream else { return Ok(0) };
+    let (mut lines, mut count) = (BufReader::new(stream).split(b'\n'), 0);
+    while lines.next_segment().await?.is_some() {
+        count += 1;
     }
+    Ok(count)
 }
 
 /// Returns the read and the write units of lines as `Query: 0.5 units`.
