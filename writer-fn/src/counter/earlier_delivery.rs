@@ -44,6 +44,7 @@ use crate::{
         recent_requests::{self, SentCode},
         rules,
         stamp::MAX_RACE,
+        uncounted::counted_latest,
     },
     update::{
         Update,
@@ -202,7 +203,8 @@ enum Page {
 ///
 /// Returns [`WriteError::RequestIdReused`] if another update has the request id, [`WriteError::HistoryBehind`] if a version
 /// that is needed is not in history, [`WriteError::Pruned`] if it was pruned, [`WriteError::TooManyToSearch`] if more than
-/// [`MAX_SEARCHED`] versions are needed, and [`WriteError::Service`] or [`WriteError::Latest`] if a read fails.
+/// [`MAX_SEARCHED`] versions are needed, [`WriteError::CounterMissing`] if the latest item was deleted, but not its versions, and
+/// [`WriteError::Service`] or [`WriteError::Latest`] if a read fails.
 pub(crate) async fn find_earlier_delivery(
     store: &Store,
     update: &Update,
@@ -262,7 +264,12 @@ pub(crate) async fn find_earlier_delivery(
                 interval = (interval * 2).min(MAX_INTERVAL);
             }
         }
-        let Some(newest) = store.get(&update.entity, LATEST_KEY, true).await? else {
+        let newest = match store.get(&update.entity, LATEST_KEY, true).await? {
+            // It was deleted since: without versions, or else the update would count from 1 beside them.
+            None => counted_latest(store, &update.entity).await?,
+            newest => newest,
+        };
+        let Some(newest) = newest else {
             return Ok(Search::NotApplied(None));
         };
         match decide(update, Some(&newest)) {

@@ -277,6 +277,13 @@ async fn a_retry_finds_its_first_request_in_history() {
     let outcome = write(&store, WriteMode::Stream, json!({"ID": "E"})).await;
     assert_eq!(outcome, Err(WriteError::Pruned { version: version(39) }));
 
+    // Meanwhile, the latest item is deleted: the update must not count from 1.
+    let versions = json!({"Items": [{"PK": {"S": "E"}, "SK": {"S": "v40"}}]});
+    let deleted = [json!({}), versions.clone(), json!({}), json!({}), versions];
+    let (store, _) = replaying(&[&[failed(), failure.clone(), history(24..=39, others)], &deleted[..]].concat());
+    let outcome = write(&store, WriteMode::Stream, json!({"ID": "E"})).await;
+    assert_eq!(outcome, Err(WriteError::CounterMissing { version: version(40) }));
+
     // History does not catch up.
     let missing = json!({"Responses": {"Table": []}});
     let waiting = std::iter::repeat_n([missing.clone(), read.clone()], 60).flatten();
