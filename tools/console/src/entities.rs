@@ -139,7 +139,7 @@ fn coverage(results: &Results) -> Markup {
             count => { (count) " entities, the most recently changed first. " },
         }
         "Items read: " (results.found.read)
-        @if results.found.next.is_none() { ", the whole " @if current::is_attached() { "history" } @else { "table" } }
+        @if results.found.next.is_none() { ", up to the end of the " @if current::is_attached() { "history" } @else { "table" } }
         @else if let Some(items) = results.items.filter(|items| *items > 0) {
             " of about " (items) " (" (percent(results.found.read, items)) " %)"
         }

@@ -184,10 +184,8 @@ async fn run(vzero: &Path, entities: u64, is_metered: bool) -> Result<Vec<(Measu
         ]);
         command.args(is_metered.then_some("--consumed-capacity"));
         let ended = ended(command).await?;
-        let expected = match measured.name {
-            PRUNE => 1,
-            _ => entities * measured.each,
-        };
+        let is_summary = measured.name == PRUNE;
+        let expected = if is_summary { 1 } else { entities * measured.each };
         // The log and the undo end with a line of their own.
         if !(expected..=expected + 1).contains(&ended.lines) {
             let (name, lines) = (measured.name, ended.lines);
@@ -278,9 +276,8 @@ async fn ended(mut command: Command) -> Result<Ended, BenchError> {
     command
         .env("AWS_REGION", "us-east-1")
         .env("AWS_ACCESS_KEY_ID", "bench")
-        .env("AWS_SECRET_ACCESS_KEY", "bench");
-    // The embedded database can be busy with a page for longer than an attempt to connect.
-    command
+        .env("AWS_SECRET_ACCESS_KEY", "bench")
+        // The embedded database can be busy with a page for longer than an attempt to connect.
         .env("AWS_EC2_METADATA_DISABLED", "true")
         .env("AWS_MAX_ATTEMPTS", "10");
     command

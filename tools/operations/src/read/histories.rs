@@ -18,7 +18,7 @@ use shared::{
     dynamodb::{Store, client::error::ServiceError, read::query_items::Cursor, s},
 };
 
-use super::scans::{LatestFilter, LatestItem, latest_item, projected};
+use super::scans::{AFTER_VERSIONS, LatestFilter, LatestItem, latest_item, projected};
 use crate::segments::scan::{self, Page, Segment, page};
 
 const OF_VERSION: [&str; 6] = [
@@ -29,8 +29,6 @@ const OF_VERSION: [&str; 6] = [
     names::TTL,
     LATE,
 ];
-/// A sort key after those of all versions.
-const AFTER_VERSIONS: &str = "w";
 
 /// Reads one page of a segment of the history, of at most `limit` items of all kinds.
 ///
@@ -64,10 +62,8 @@ pub async fn scan_histories(
         });
     }
     let mut next = page.next;
-    let last = next
-        .clone()
-        .map(Item::from)
-        .filter(|last| sort_key_of(last) < Some(AFTER_VERSIONS));
+    let last = next.clone().map(Item::from);
+    let last = last.filter(|last| sort_key_of(last) < Some(AFTER_VERSIONS));
     if let (Some(cursor), Some(entity)) = (&mut next, last.as_ref().and_then(entity_of)) {
         cursor.insert(names::SK.to_owned(), s(AFTER_VERSIONS));
         items.pop_if(|last| last.entity == entity);

@@ -1,5 +1,5 @@
 //! Scans of a segment of the table with a filter, page by page: its latest items. No index has them, so items that the filter excludes
-//! consume capacity too.
+//! consume capacity too. A page starts after the versions of the entity at which the one before ended, however many there are.
 
 use aws_sdk_dynamodb::{operation::scan::builders::ScanInputBuilder, types::AttributeValue as Sent};
 use shared::{
@@ -34,6 +34,9 @@ const OF_LATEST: [&str; 7] = [
     names::RECORDED_VERSION,
     names::TTL,
 ];
+
+/// Sort key after the sort keys of all versions.
+pub(super) const AFTER_VERSIONS: &str = "w";
 
 /// Filter of latest items.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -70,7 +73,13 @@ pub async fn scan_latest(
     limit: Option<i32>,
 ) -> Result<Page<LatestItem>, ServiceError> {
     let scan = scan::request(Some(segment), start, limit, store.latest_table());
-    page(store, of_latest(scan, filter), |item| latest_item(&item)).await
+    let mut page = page(store, of_latest(scan, filter), |item| latest_item(&item)).await?;
+    if let Some(Sent::S(last)) = page.next.as_mut().and_then(|next| next.get_mut(names::SK))
+        && (LATEST_KEY..AFTER_VERSIONS).contains(&last.as_str())
+    {
+        AFTER_VERSIONS.clone_into(last);
+    }
+    Ok(page)
 }
 
 /// Adds the filter to a scan.
