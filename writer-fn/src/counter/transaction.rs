@@ -95,9 +95,8 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
         let parts = &plan.parts;
         let version = plan.version();
         match race(&error, parts.marker_expires.is_some(), !parts.version_items.is_empty()) {
-            Some(Race::Lost) => {}
-            // As after no response.
-            Some(Race::InProgress) => earlier.unanswered = first,
+            // As after no response: an earlier attempt of the SDK can still be applied.
+            Some(Race::Lost | Race::InProgress) => earlier.unanswered = first,
             Some(Race::AlreadyApplied(marker)) => {
                 let applied = match marker {
                     Some(marker) => Some(ledger::applied_version(update, &marker)?),

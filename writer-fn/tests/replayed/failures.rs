@@ -100,6 +100,17 @@ async fn a_lost_race_is_retried_with_a_new_read() {
         assert_eq!(outcome, Ok(WriteOutcome::Written { version: version(3) }), "{lost}");
         assert_eq!(replay.operations().len(), 4);
     }
+    // An earlier attempt was applied after all, and the map has dropped it.
+    let request_of = |number| if number == 30 { "request-1" } else { "another" }.to_owned();
+    let (overtaken, conflict) = (overtaken().0, cancelled(["TransactionConflict", "None"]));
+    let (store, _) = replaying(&[
+        read("1", "a"),
+        conflict,
+        json!({"Item": overtaken}),
+        history(24..=39, request_of),
+    ]);
+    let outcome = write(&store, WriteMode::Transaction, json!({"ID": "E"})).await;
+    assert_eq!(outcome, Ok(WriteOutcome::Duplicate { version: version(30) }));
     // If a version is expected, the winner of the race decides the outcome. It can be a previous delivery of the same request.
     let lost = cancelled(["ConditionalCheckFailed", "None"]);
     for (winner, expected) in [
