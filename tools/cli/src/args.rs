@@ -72,7 +72,7 @@ pub(crate) enum Command {
     Restore(Restore),
     /// Take back one version, or selected versions of all entities, and keep what came after
     Undo(Undo),
-    /// Create a new version of a deleted entity, with the attributes of its tombstone
+    /// Create a new version of a deleted entity, with the attributes of its newest version that is no tombstone
     Undelete(Delete),
     /// Inspect a table that other programs write, and prepare or check its history
     Attach(Attach),
