@@ -82,7 +82,7 @@ pub struct EarlierDeliveries {
     pub base: Option<Version>,
     /// Incarnation of the base, if the process [knows](crate::counter::checked) it from before the update.
     pub incarnation: Option<Incarnation>,
-    /// Time of the first attempt, if there was no response to one of the attempts.
+    /// Time of the first attempt, if one of the attempts had no response, or can still be applied although it counts as lost.
     pub unanswered: Option<RecordedAt>,
 }
 
