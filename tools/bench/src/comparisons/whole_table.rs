@@ -46,7 +46,7 @@ const VERSIONS: u64 = 10;
 const JOB: (u64, &str) = (5, "import-7");
 /// The command that prints only a summary.
 const PRUNE: &str = "prune";
-/// Entities that the writer writes.
+/// Entities that the writer writes, the minimum of a table.
 const WRITTEN: u64 = 20;
 /// Entities whose items are copied in one transaction.
 const COPIED: u64 = 2_000;
@@ -96,7 +96,8 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     let units = run(&vzero, bench.size(1_000, 100), true).await?;
     let many = bench.entities.unwrap_or_else(|| bench.size(20_000, 1_000));
     let mut results = Vec::new();
-    for size in BTreeSet::from([many / 1_000, many / 100, many / 10, (many / 3).min(FEW), many]) {
+    let sizes = [many / 1_000, many / 100, many / 10, (many / 3).min(FEW), many];
+    for size in BTreeSet::from(sizes.map(|size| size.max(WRITTEN))) {
         results.push((size, run(&vzero, size, false).await?.into_iter()));
     }
     let mut figures = Vec::new();
