@@ -176,9 +176,9 @@ fn by_ci(text: &str) -> Result<(), String> {
         .map(|line| line.split(" #").next().unwrap_or_default().trim());
     for command in commands.filter(|command| !command.is_empty() && !command.starts_with('#')) {
         let first = |words: &str| words.split(' ').next().unwrap_or_default().to_owned();
-        // CI builds the optimized binaries once, and runs them directly.
+        // CI runs the programs of the tests.
         let program = match command.strip_prefix("cargo run --release -p ") {
-            Some(rest) => format!("target/release/{}", first(rest)),
+            Some(rest) => format!("$programs/{}", first(rest)),
             None if command.starts_with("tools/") => first(command),
             None => command.to_owned(),
         };
