@@ -6,7 +6,7 @@
 use futures::{StreamExt as _, stream};
 use shared::{
     clock::Deadline,
-    domain::{entity::EntityId, recorded_at::RecordedAt, version_item::VersionItem},
+    domain::{entity::EntityId, layout::table_name, recorded_at::RecordedAt, version_item::VersionItem},
     dynamodb::{
         Store,
         put::put_versions::{BatchOutcome, batches},
@@ -45,7 +45,9 @@ pub(crate) async fn write(store: &Store, chunk: &[&str], purpose: Purpose, deadl
 }
 
 async fn write_together(store: &Store, chunk: &[&str], purpose: Purpose, deadline: Deadline) -> Vec<ProcessedRecord> {
-    let parse = |raw: &str| record::parse(raw, store.digits());
+    // A redrive has compared the table, and can read the records of another one.
+    let table = (purpose == Purpose::Invocation).then(|| table_name(store.latest_table()));
+    let parse = |raw: &str| record::parse(raw, store.digits()).of_table(table);
     let records: Vec<_> = chunk.iter().map(|raw| record::caught(raw, parse)).collect();
     let (mut outcomes, removed) = purged::outcomes(store, &records, checked, purpose, deadline).await;
     let records: Vec<_> = records.into_iter().map(|record| record.erased(&removed)).collect();

@@ -35,6 +35,8 @@ pub struct Record<C = Content> {
     pub created_micros: Option<i64>,
     /// Entity of the item that was written, if the record names a valid one.
     pub entity: Option<EntityId>,
+    /// Table that a record of a Kinesis stream names.
+    pub(crate) table: Option<String>,
     /// Content of the record, or the reason why it has none.
     pub content: Result<C, RecordFailure>,
     /// Erasures of the entity. Their values must not be stored again.
@@ -65,6 +67,7 @@ pub fn parse(raw: &str, digits: VersionDigits) -> Record {
     let kinesis = record.kinesis.take();
     let number = kinesis.as_ref().and_then(kinesis_number);
     let inner = kinesis.as_ref().map(|kinesis| unwrapped(kinesis).unwrap_or_default());
+    let table = inner.as_ref().and_then(|inner| table_of(inner));
     let record = match &inner {
         Some(inner) => RawRecord::parse(inner).unwrap_or_default(),
         None => record,
@@ -89,6 +92,7 @@ pub fn parse(raw: &str, digits: VersionDigits) -> Record {
                 sequence_number: number,
                 created_micros,
                 entity,
+                table,
                 content: content.map_err(RecordFailure::from),
                 erasures: Erasures::default(),
             }
@@ -127,10 +131,12 @@ pub fn to_json(raw: &str) -> Value {
 /// Returns the table that the stream record in a Kinesis record names. `None` if it is not a Kinesis record.
 pub fn kinesis_table(raw: &str) -> Option<String> {
     let kinesis = RawRecord::parse(raw).ok()?.kinesis?;
-    let inner = unwrapped(&kinesis).unwrap_or_default();
-    let table = json::members(&inner).ok().and_then(|record| record.string("tableName"));
     // Without a table name the record belongs to no table: the empty name matches none.
-    Some(table.unwrap_or_default())
+    Some(table_of(&unwrapped(&kinesis).unwrap_or_default()).unwrap_or_default())
+}
+
+fn table_of(inner: &str) -> Option<String> {
+    json::members(inner).ok()?.string("tableName")
 }
 
 impl<C> Record<C> {
@@ -140,6 +146,7 @@ impl<C> Record<C> {
             sequence_number,
             created_micros: None,
             entity: None,
+            table: None,
             content: Err(failure),
             erasures: Erasures::default(),
         }
@@ -152,6 +159,14 @@ impl<C> Record<C> {
 }
 
 impl Record {
+    /// Returns the record, skipped if it names another table: a Kinesis stream can have the changes of several.
+    pub(crate) fn of_table(mut self, table: Option<&str>) -> Self {
+        if table.is_some_and(|table| self.table.as_deref().is_some_and(|named| named != table)) {
+            (self.entity, self.content) = (None, Ok(Content::Skipped));
+        }
+        self
+    }
+
     /// Returns the record without what was erased from its version.
     pub(crate) fn erased(mut self, removed: &Removed) -> Self {
         self.erasures = match (&self.content, &self.entity) {

@@ -146,7 +146,7 @@ impl Lane {
         let change = self.change(index, batch)?;
         let mut tail = self.tail.take().unwrap_or_default();
         let decision = loop {
-            match decide(batch.table, &change, &tail) {
+            match decide(batch.table, &change, &mut tail) {
                 Decision::ReadMore => self.read(&mut tail, batch).await?,
                 Decision::ReadConsistently => {
                     (tail, self.consistent) = (Tail::default(), true);

@@ -51,6 +51,7 @@ pub(super) fn header(table: &AttachedTable, raw: &str) -> Header {
             _ => keys.as_ref().and_then(key::of_other_keys),
         },
         sequence_number: number,
+        table: None,
         content: content.map_err(RecordFailure::from),
         erasures: Erasures::default(),
     }

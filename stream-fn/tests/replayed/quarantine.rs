@@ -138,7 +138,14 @@ async fn a_record_of_a_kinesis_stream_is_quarantined() {
     change["dynamodb"]["SequenceNumber"] = Value::Null;
     // Kinesis gives milliseconds.
     change["dynamodb"]["ApproximateCreationDateTime"] = json!(u64::try_from(clock::since_epoch().as_millis()).unwrap());
-    let kinesis = json!({"kinesis": {"data": BASE64.encode(change.to_string()), "sequenceNumber": "43"}});
+    let kinesis =
+        |change: &Value| json!({"kinesis": {"data": BASE64.encode(change.to_string()), "sequenceNumber": "43"}});
+    // The stream can have the changes of other tables.
+    change["tableName"] = json!("Other");
+    assert_eq!(failed(&writer, &[kinesis(&change)], LEFT).await, [""; 0]);
+    assert!(replay.requests().is_empty());
+    change["tableName"] = json!("Table");
+    let kinesis = kinesis(&change);
     assert_eq!(failed(&writer, std::slice::from_ref(&kinesis), LEFT).await, [""; 0]);
     let item = replay.requests().pop().unwrap().1["TransactItems"][0]["Put"]["Item"].clone();
     assert_eq!(item["SK"], json!({"S": "quarantine#43"}));

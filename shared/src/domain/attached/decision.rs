@@ -84,6 +84,23 @@ impl Tail {
         let mut of_record = self.versions.iter().filter(is_of_record);
         of_record.any(|version| version.state == KnownState::Unknown)
     }
+
+    /// Forgets the states of the versions after a place, except for the last one.
+    fn forget_after(&mut self, place: &Place) {
+        let last = self.versions.iter().position(|version| !version.is_late);
+        for (index, version) in self.versions.iter_mut().enumerate() {
+            if Some(index) != last && version.place.as_ref() > Some(place) && version.state.item().is_some() {
+                version.state = KnownState::Forgotten;
+            }
+        }
+    }
+
+    /// Returns the version before a place.
+    fn before(&self, place: &Place) -> Option<&Recorded> {
+        let is_earlier = |version: &&Recorded| version.place.as_ref() < Some(place);
+        let earlier = self.versions.iter().filter(is_earlier);
+        earlier.max_by_key(|version| version.place.as_ref())
+    }
 }
 
 /// Decision about a change.
@@ -98,7 +115,7 @@ pub enum Decision {
     Append(VecDeque<State>),
     /// The record is older than all versions that pruning kept.
     Pruned,
-    /// Older versions decide.
+    /// Older versions decide. The tail has no states of versions after the change except the last one, so that a long one fits into memory.
     ReadMore,
     /// The floor of the history decides.
     ReadFloor,
@@ -107,7 +124,7 @@ pub enum Decision {
 }
 
 /// Decides about a change of an entity with these newest versions.
-pub fn decide(table: &AttachedTable, change: &Change, tail: &Tail) -> Decision {
+pub fn decide(table: &AttachedTable, change: &Change, tail: &mut Tail) -> Decision {
     let place = Some(&change.place);
     if let Some(index) = tail.versions.iter().position(|version| version.place.as_ref() == place) {
         // Perhaps the version of its old image is omitted, and the record is not in quarantine yet.
@@ -125,7 +142,12 @@ pub fn decide(table: &AttachedTable, change: &Change, tail: &Tail) -> Decision {
     let before = tail.in_order().find(|version| version.place.as_ref() < place);
     let is_late = last.is_some_and(|last| last.place.as_ref() > place);
     if before.is_none() && !tail.is_complete {
+        tail.forget_after(&change.place);
         return Decision::ReadMore;
+    }
+    let after = tail.before(&change.place).filter(|_| is_late && !change.has_old_images);
+    if after.is_some_and(|after| after.state == KnownState::Forgotten) {
+        return Decision::ReadConsistently;
     }
     let states = match is_late {
         _ if before.is_some_and(|before| is_part_of_baseline(table, change, before)) => VecDeque::new(),
@@ -165,8 +187,7 @@ fn next_states(table: &AttachedTable, change: &Change, tail: &Tail) -> VecDeque<
 fn late_state(table: &AttachedTable, change: &Change, tail: &Tail) -> Option<State> {
     let last = tail.last()?;
     let place = Some(&change.place);
-    let earlier = tail.versions.iter().filter(|version| version.place.as_ref() < place);
-    let after = earlier.max_by_key(|version| version.place.as_ref());
+    let after = tail.before(&change.place);
     let state = new_state(table, change, after, StateOrigin::Late)?;
     let later = tail.versions.iter().filter(|version| version.place.as_ref() > place);
     let next = later.min_by_key(|version| version.place.as_ref());
@@ -285,7 +306,7 @@ fn state(change: &Change, place: Place, item: Option<&Item>, changed_by: Changed
 pub fn has_state(version: &Recorded, item: &Item, ignored: &BTreeSet<String>) -> bool {
     let state = match &version.state {
         KnownState::Item(state) => state,
-        KnownState::Unknown => return true,
+        KnownState::Unknown | KnownState::Forgotten => return true,
         KnownState::Deleted => return false,
     };
     if version.erased.is_empty() {

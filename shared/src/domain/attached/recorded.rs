@@ -40,6 +40,8 @@ pub enum KnownState {
     Deleted,
     /// The item exists, but the version does not have its state, see [`Omission`](super::item::Omission).
     Unknown,
+    /// The item exists, and its state was not kept, see [`Decision::ReadMore`](super::decision::Decision::ReadMore).
+    Forgotten,
 }
 
 impl KnownState {
@@ -55,7 +57,7 @@ impl KnownState {
     pub fn item(&self) -> Option<&Item> {
         match self {
             Self::Item(item) => Some(item),
-            Self::Deleted | Self::Unknown => None,
+            Self::Deleted | Self::Unknown | Self::Forgotten => None,
         }
     }
 
@@ -64,7 +66,7 @@ impl KnownState {
         match self {
             Self::Item(item) => Some(item),
             Self::Deleted => Some(none),
-            Self::Unknown => None,
+            Self::Unknown | Self::Forgotten => None,
         }
     }
 }

@@ -156,7 +156,7 @@ pub async fn plan_item_change(
                     Some(wanted::restored(table, &key, &old, item.as_ref(), last)?)
                 }
                 Some(KnownState::Deleted) => None,
-                Some(KnownState::Unknown) => return Err(OperationError::Omitted),
+                Some(KnownState::Unknown | KnownState::Forgotten) => return Err(OperationError::Omitted),
                 None => return Err(OperationError::NothingBefore { tombstone }),
             }
         }

@@ -14,8 +14,12 @@ use crate::domain::{
 
 const STREAM: &str = "2026-01-01T00:00:00.000";
 
-fn decide_on(change: &Change, tail: &Tail) -> Decision {
+fn decide_in(change: &Change, tail: &mut Tail) -> Decision {
     decide(&orders(&[("id", KeyType::S)]), change, tail)
+}
+
+fn decide_on(change: &Change, tail: &Tail) -> Decision {
+    decide_in(change, &mut tail.clone())
 }
 
 /// The states of a decision to append.
@@ -209,6 +213,21 @@ fn changes_at_or_before_the_last_version() {
     // Before all versions.
     assert_eq!(decided(&change(1, "-", "a"), &tail(&["v1:5=b"], true)), "Late 1=a");
     assert_eq!(decided(&change(1, "-", "a"), &tail(&["v2:5=b"], false)), "ReadMore");
+}
+
+#[test]
+fn states_after_the_change_are_forgotten_and_read_again_where_they_decide() {
+    let mut read = tail(&["v6:4=y+", "v5:9=e", "v4:8=d", "v3:7=*", "v2:6=b"], false);
+    assert_eq!(decide_in(&change(5, "?", "b"), &mut read), Decision::ReadMore);
+    let kept = read.versions.iter().filter(|version| version.state.item().is_some());
+    assert_eq!(kept.map(|kept| kept.version.get()).collect::<Vec<_>>(), [6, 5]);
+    assert!(read.is_omitted(&Place::parse(STREAM, "7").unwrap()));
+    // The next records of the batch.
+    assert_eq!(decided(&change(6, "?", "b"), &read), "AlreadyRecorded");
+    read.versions.remove(3);
+    assert_eq!(decided(&change(7, "a", "c"), &read), "Late 7=c");
+    assert_eq!(decided(&change(7, "?", "c"), &read), "ReadConsistently");
+    assert_eq!(decided(&change(10, "?", "e"), &read), "Unchanged");
 }
 
 #[test]
