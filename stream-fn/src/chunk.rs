@@ -45,7 +45,7 @@ pub(crate) async fn write(store: &Store, chunk: &[&str], purpose: Purpose, deadl
 }
 
 async fn write_together(store: &Store, chunk: &[&str], purpose: Purpose, deadline: Deadline) -> Vec<ProcessedRecord> {
-    // A redrive has compared the table, and can read the records of another one.
+    // A redrive can be of the records of another table.
     let table = (purpose == Purpose::Invocation).then(|| table_name(store.latest_table()));
     let parse = |raw: &str| record::parse(raw, store.digits()).of_table(table);
     let records: Vec<_> = chunk.iter().map(|raw| record::caught(raw, parse)).collect();

@@ -85,11 +85,11 @@ impl Tail {
         of_record.any(|version| version.state == KnownState::Unknown)
     }
 
-    /// Forgets the states of the versions after a place, except for the last one.
-    fn forget_after(&mut self, place: &Place) {
-        let last = self.versions.iter().position(|version| !version.is_late);
-        for (index, version) in self.versions.iter_mut().enumerate() {
-            if Some(index) != last && version.place.as_ref() > Some(place) && version.state.item().is_some() {
+    /// Forgets the states that do not decide about a change at a place: all but that of the last version, and that before the place.
+    fn forget_others(&mut self, place: &Place) {
+        let kept = [self.last(), self.before(place)].map(|kept| kept.map(|kept| kept.version));
+        for version in &mut self.versions {
+            if version.state.item().is_some() && !kept.contains(&Some(version.version)) {
                 version.state = KnownState::Forgotten;
             }
         }
@@ -115,7 +115,7 @@ pub enum Decision {
     Append(VecDeque<State>),
     /// The record is older than all versions that pruning kept.
     Pruned,
-    /// Older versions decide. The tail has no states of versions after the change except the last one, so that a long one fits into memory.
+    /// Older versions decide. The tail keeps only the states that decide about the change, so that a long one fits into memory.
     ReadMore,
     /// The floor of the history decides.
     ReadFloor,
@@ -142,7 +142,7 @@ pub fn decide(table: &AttachedTable, change: &Change, tail: &mut Tail) -> Decisi
     let before = tail.in_order().find(|version| version.place.as_ref() < place);
     let is_late = last.is_some_and(|last| last.place.as_ref() > place);
     if before.is_none() && !tail.is_complete {
-        tail.forget_after(&change.place);
+        tail.forget_others(&change.place);
         return Decision::ReadMore;
     }
     let after = tail.before(&change.place).filter(|_| is_late && !change.has_old_images);
