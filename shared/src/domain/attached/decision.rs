@@ -85,7 +85,7 @@ impl Tail {
         of_record.any(|version| version.state == KnownState::Unknown)
     }
 
-    /// Forgets the states that do not decide about a change at a place: all but that of the last version, and that before the place.
+    /// Keeps only the states that decide about a change at this place: the last one in order, and the one before the place.
     fn forget_others(&mut self, place: &Place) {
         let kept = [self.last(), self.before(place)].map(|kept| kept.map(|kept| kept.version));
         for version in &mut self.versions {

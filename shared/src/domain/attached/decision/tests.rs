@@ -218,21 +218,6 @@ fn changes_at_or_before_the_last_version() {
 }
 
 #[test]
-fn states_that_do_not_decide_are_forgotten_and_read_again_where_they_do() {
-    let mut read = tail(&["v7:2=x+", "v6:4=y+", "v5:9=e", "v4:8=d", "v3:7=*", "v2:6=b"], false);
-    assert_eq!(decide_in(&change(5, "?", "b"), &mut read), Decision::ReadMore);
-    let kept = read.versions.iter().filter(|version| version.state.item().is_some());
-    assert_eq!(kept.map(|kept| kept.version.get()).collect::<Vec<_>>(), [6, 5]);
-    assert!(read.is_omitted(&Place::parse(STREAM, "7").unwrap()));
-    // The next records of the batch.
-    assert_eq!(decided(&change(6, "?", "b"), &read), "AlreadyRecorded");
-    read.versions.remove(4);
-    assert_eq!(decided(&change(7, "a", "c"), &read), "Late 7=c");
-    assert_eq!(decided(&change(7, "?", "c"), &read), "ReadConsistently");
-    assert_eq!(decided(&change(10, "?", "e"), &read), "Unchanged");
-}
-
-#[test]
 fn a_later_stream_continues_history() {
     let mut change = change(1, "a", "b");
     change.place.stream = "2026-01-02T00:00:00.000".to_owned();
